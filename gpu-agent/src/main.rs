@@ -1,0 +1,2 @@
+//! The `gpu-agent` command.
+fn main() {}

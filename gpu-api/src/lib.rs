@@ -1,0 +1,1 @@
+//! The contract between agent, scheduler and users: metric names, attributes, quantities, GPU model.

@@ -1,0 +1,1 @@
+//! libnvidia-ml.so.1 with NVML's ABI, on the simulated machine.

@@ -1,0 +1,1 @@
+//! The GPU test double: one simulated machine in shared memory, its front ends, and workloads that log the truth.

@@ -1,0 +1,2 @@
+//! The `gpu-sim` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Node-level tests: the release agent, real BPF programs, real cgroups, real processes on the test double.

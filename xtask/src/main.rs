@@ -1,0 +1,2 @@
+//! Every development command of this repository.
+fn main() {}
