@@ -1,1 +1,14 @@
-//! The BPF programs, their ABI with user space, and the pure decision logic that both share.
+//! The BPF programs' ABI with user space, and the pure decision logic that both sides share.
+//!
+//! Everything here is `no_std` and runs on the host too, so that the decisions which the kernel
+//! programs take (what an entry or a return means, which histogram bucket a duration falls into,
+//! how many bytes a descriptor moves) are tested by `cargo test` without a kernel.
+
+#![cfg_attr(not(test), no_std)]
+
+pub mod abi;
+pub mod call;
+pub mod descriptor;
+pub mod histogram;
+pub mod inflight;
+pub mod symbols;

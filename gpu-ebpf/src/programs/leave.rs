@@ -1,0 +1,166 @@
+//! Returns: count what was done, or that it failed.
+
+use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::RetProbeContext};
+use gpu_ebpf::{
+    abi::{Counters, ErrorKey, Process, RecordKind, Stat, Thread, Timed},
+    call::{Call, Class},
+    histogram,
+};
+
+use crate::{
+    allocate, context, free,
+    maps::ERRORS,
+    processor::{RETURN_SLOT_BYTES, return_stack_pointer},
+    ring::{self, Subject},
+    stats::{add, count},
+    thread, transfer,
+};
+
+const CUDA_SUCCESS: i32 = 0;
+const BPF_NOEXIST: u64 = 1;
+
+/// A launch.
+#[inline(always)]
+pub(crate) fn launch(ctx: &RetProbeContext) {
+    let Some(thread) = end(ctx) else { return };
+    let result = ctx.ret::<i32>();
+    if result != CUDA_SUCCESS {
+        return failed(thread, Class::Launch, result);
+    }
+    if let Some(counters) = thread::counters(&thread::counter_key(thread)) {
+        // SAFETY: the pointer is to a live map value; the field's address is inside it.
+        timed(unsafe { &raw mut (*counters).launch }, elapsed_ns(thread));
+    }
+}
+
+/// Any other call.
+#[inline(always)]
+pub(crate) fn call(ctx: &RetProbeContext) {
+    let Some(thread) = end(ctx) else { return };
+    let Some(call) = Call::from_wire(thread.in_flight.call) else { return };
+    let result = ctx.ret::<i32>();
+    if result != CUDA_SUCCESS {
+        free::undo(thread);
+        return failed(thread, call.class(), result);
+    }
+    match call {
+        Call::Initialize => {}
+        Call::Launch => with_counters(thread, |counters, thread| {
+            // SAFETY: the pointer is to a live map value; the field's address is inside it.
+            timed(unsafe { &raw mut (*counters).launch }, elapsed_ns(thread));
+        }),
+        Call::Synchronize => with_counters(thread, |counters, thread| {
+            // SAFETY: as above.
+            timed(unsafe { &raw mut (*counters).synchronize }, elapsed_ns(thread));
+        }),
+        Call::GraphLaunch => with_counters(thread, |counters, _| {
+            // SAFETY: as above.
+            add(unsafe { &raw mut (*counters).graph_launch.calls }, 1);
+        }),
+        Call::Allocate
+        | Call::AllocatePitch
+        | Call::AllocateManaged
+        | Call::AllocatePool
+        | Call::AllocatePhysical
+        | Call::AllocateArray
+        | Call::AllocateArray3d
+        | Call::AllocateMipmap
+        | Call::AllocateHost
+        | Call::RegisterHost
+        | Call::ImportPhysical => allocate::leave(thread, call),
+        Call::Free | Call::FreeArray | Call::FreeHost | Call::ReleasePhysical | Call::Map | Call::Unmap => {
+            free::leave(thread, call);
+        }
+        Call::ContextCreate
+        | Call::ContextCreateAffinity
+        | Call::ContextCreateParameters
+        | Call::ContextDestroy
+        | Call::ContextSetCurrent
+        | Call::ContextPush
+        | Call::ContextPop
+        | Call::PrimaryRetain
+        | Call::PrimaryRelease
+        | Call::PrimaryReset => context::leave(thread, call),
+        _ => transfer::leave(thread, call),
+    }
+}
+
+/// The thread whose tracked call ends here.
+#[inline(always)]
+fn end<'a>(ctx: &RetProbeContext) -> Option<&'a mut Thread> {
+    let Some(thread) = thread::known() else {
+        count(Stat::Unmatched);
+        return None;
+    };
+    // SAFETY: the value belongs to the calling thread, which is here; it is removed only when the thread
+    // ends or replaces its image.
+    let thread = unsafe { &mut *thread };
+    if !thread.in_flight.ends_at(return_stack_pointer(ctx), RETURN_SLOT_BYTES) {
+        if thread.in_flight.active == 0 {
+            count(Stat::Unmatched);
+        }
+        return None;
+    }
+    thread.in_flight.active = 0;
+    Some(thread)
+}
+
+#[inline(always)]
+fn with_counters(thread: &Thread, update: impl Fn(*mut Counters, &Thread)) {
+    if let Some(counters) = thread::counters(&thread::counter_key(thread)) {
+        update(counters, thread);
+    }
+}
+
+#[inline(always)]
+fn elapsed_ns(thread: &Thread) -> u64 {
+    // SAFETY: the helper has no preconditions.
+    let now = unsafe { bpf_ktime_get_ns() };
+    now.saturating_sub(thread.in_flight.entered_ns)
+}
+
+#[inline(always)]
+fn timed(timed: *mut Timed, duration_ns: u64) {
+    let bucket = histogram::bucket(duration_ns) & 31;
+    if bucket >= histogram::BUCKETS {
+        return;
+    }
+    // SAFETY: `timed` points into a live map value and `bucket` is below the array's length.
+    unsafe {
+        add(&raw mut (*timed).calls, 1);
+        add(&raw mut (*timed).total_ns, duration_ns);
+        add((&raw mut (*timed).buckets).cast::<u64>().add(bucket), 1);
+    }
+}
+
+/// Counts a failure, and reports the first of its kind.
+#[inline(never)]
+fn failed(thread: &Thread, class: Class, code: i32) {
+    let key = ErrorKey { who: thread::counter_key(thread), class: class as u32, code };
+    if let Some(counter) = ERRORS.get_ptr_mut(key) {
+        add(counter, 1);
+        return;
+    }
+    if ERRORS.insert(key, 0, BPF_NOEXIST).is_ok() {
+        ring::exit(
+            &Process {
+                epoch_ns: thread.epoch_ns,
+                start_boottime_ns: 0,
+                cgroup_id: key.who.cgroup_id,
+                reserved: 0,
+            },
+            &Subject {
+                kind: RecordKind::FirstError,
+                tgid: thread.tgid,
+                tid: thread::current_tid(),
+                device: thread.device,
+                subject: u64::from(class as u32),
+                detail: i64::from(code),
+            },
+        );
+    }
+    match ERRORS.get_ptr_mut(key) {
+        Some(counter) => add(counter, 1),
+        None => count(Stat::ErrorsFull),
+    }
+}

@@ -1,0 +1,102 @@
+//! The BPF programs: uprobes on libcuda's exported functions and the life cycle of processes.
+//!
+//! Two pairs of uprobes do all the work. Launches have a pair of their own, because nothing is called
+//! more often; every other function shares one pair and is told apart by the attach cookie. An entry only
+//! remembers; counting happens at the return, when the result is known.
+
+#![no_std]
+#![no_main]
+#![feature(core_intrinsics)]
+#![expect(
+    internal_features,
+    reason = "the target has no `AtomicU64::fetch_add`; this intrinsic is the instruction itself"
+)]
+
+mod allocate;
+mod context;
+mod enter;
+mod free;
+mod leave;
+mod lifecycle;
+mod maps;
+mod processor;
+mod ring;
+mod stats;
+mod thread;
+mod transfer;
+mod user;
+
+use aya_ebpf::{
+    EbpfContext as _,
+    helpers::generated::bpf_get_attach_cookie,
+    macros::{raw_tracepoint, uprobe, uretprobe},
+    programs::{ProbeContext, RawTracePointContext, RetProbeContext},
+};
+use gpu_ebpf::call::Call;
+
+/// Entry of every launch function.
+#[uprobe]
+fn enter_launch(ctx: ProbeContext) -> u32 {
+    enter::launch(&ctx);
+    0
+}
+
+/// Return of every launch function.
+#[uretprobe]
+fn leave_launch(ctx: RetProbeContext) -> u32 {
+    leave::launch(&ctx);
+    0
+}
+
+/// Entry of every other function; the cookie is the [`Call`].
+#[uprobe]
+fn enter_call(ctx: ProbeContext) -> u32 {
+    // SAFETY: the helper reads the cookie that belongs to this context, which is ours.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    if let Some(call) = Call::from_wire(cookie as u32) {
+        enter::call(&ctx, call);
+    }
+    0
+}
+
+/// Return of every other function; which one it is was remembered at the entry.
+#[uretprobe]
+fn leave_call(ctx: RetProbeContext) -> u32 {
+    leave::call(&ctx);
+    0
+}
+
+/// A thread ends, and perhaps its process.
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+fn process_exit(_ctx: RawTracePointContext) -> i32 {
+    lifecycle::exit();
+    0
+}
+
+/// A process replaces its image.
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+fn process_exec(ctx: RawTracePointContext) -> i32 {
+    lifecycle::exec(ctx.arg::<i32>(1) as u32);
+    0
+}
+
+/// A process forks.
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+fn process_fork(ctx: RawTracePointContext) -> i32 {
+    lifecycle::fork(ctx.arg::<u64>(1));
+    0
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
+
+/// Read by the loader before anything else: an object of another version is not loaded.
+#[unsafe(no_mangle)]
+static ABI_VERSION: u32 = gpu_ebpf::abi::VERSION;

@@ -1,0 +1,180 @@
+//! The calling thread: its state, made at its first call, and whom its calls belong to.
+
+use aya_ebpf::helpers::{
+    bpf_get_current_pid_tgid, bpf_probe_read_kernel,
+    generated::{bpf_get_current_cgroup_id, bpf_get_current_task, bpf_ktime_get_boot_ns},
+};
+use gpu_ebpf::{
+    abi::{
+        Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, Process, RecordKind,
+        StackedContext, Stat, Thread,
+    },
+    inflight::InFlight,
+};
+
+use crate::{
+    maps::{COUNTERS, PROCESSES, THREADS},
+    ring::{self, Subject},
+    stats::count,
+};
+
+/// Offsets into kernel structures, set by the loader from the kernel's own type information; 0 when it is
+/// missing, and then the leader's start time stays unknown.
+#[unsafe(no_mangle)]
+static TASK_GROUP_LEADER: u32 = 0;
+#[unsafe(no_mangle)]
+static TASK_START_BOOTTIME: u32 = 0;
+
+const BPF_NOEXIST: u64 = 1;
+const NO_ALLOCATION: Allocation = Allocation {
+    bytes: 0,
+    cgroup_id: 0,
+    context_id: 0,
+    link: 0,
+    device: DEVICE_UNKNOWN,
+    kind: 0,
+    released: 0,
+    pad: 0,
+    reserved: 0,
+};
+static NO_COUNTERS: Counters = Counters::ZERO;
+
+/// Reads a global that the loader patches: a plain read would be folded to its value here.
+#[inline(always)]
+pub(crate) fn setting(global: &u32) -> u32 {
+    // SAFETY: a reference is always readable.
+    unsafe { core::ptr::read_volatile(global) }
+}
+
+/// Reads an eight-byte field of a kernel structure.
+#[inline(always)]
+pub(crate) fn kernel_field(base: u64, offset: u32) -> Option<u64> {
+    // SAFETY: the helper copies with fault handling and never dereferences the pointer here.
+    unsafe { bpf_probe_read_kernel((base + u64::from(offset)) as *const u64) }.ok()
+}
+
+/// The id of the calling thread.
+#[inline(always)]
+pub(crate) fn current_tid() -> u32 {
+    bpf_get_current_pid_tgid() as u32
+}
+
+/// The state of the calling thread, if it has made a call before.
+#[inline(always)]
+pub(crate) fn known() -> Option<*mut Thread> {
+    THREADS.get_ptr_mut(current_tid())
+}
+
+/// The state of the calling thread, made if this is its first call.
+#[inline(always)]
+pub(crate) fn current() -> Option<*mut Thread> {
+    let tid = current_tid();
+    match THREADS.get_ptr_mut(tid) {
+        Some(thread) => Some(thread),
+        None => {
+            first_call();
+            THREADS.get_ptr_mut(tid)
+        }
+    }
+}
+
+#[inline(never)]
+fn first_call() -> u32 {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let tgid = (pid_tgid >> 32) as u32;
+    let Some(epoch_ns) = process_epoch(tgid, pid_tgid as u32) else {
+        count(Stat::ProcessesFull);
+        return 0;
+    };
+    let thread = Thread {
+        epoch_ns,
+        tgid,
+        device: DEVICE_UNKNOWN,
+        in_flight: InFlight { stack_pointer: 0, entered_ns: 0, call: 0, active: 0, arguments: [0; 3] },
+        pending: NO_ALLOCATION,
+        pending_valid: 0,
+        context_depth: 0,
+        contexts: [StackedContext { context: 0, device: DEVICE_UNKNOWN, pad: 0 }; CONTEXT_STACK_DEPTH],
+    };
+    if THREADS.insert(pid_tgid as u32, &thread, BPF_NOEXIST).is_err() {
+        count(Stat::ThreadsFull);
+    }
+    0
+}
+
+#[inline(always)]
+fn process_epoch(tgid: u32, tid: u32) -> Option<u64> {
+    // SAFETY: the entry is only removed when the process ends or replaces its image, which cannot happen
+    // while one of its threads is here.
+    if let Some(process) = unsafe { PROCESSES.get(tgid) } {
+        return Some(process.epoch_ns);
+    }
+    let process = Process {
+        // SAFETY: the helper has no preconditions.
+        epoch_ns: unsafe { bpf_ktime_get_boot_ns() },
+        start_boottime_ns: leader_start_boottime_ns(),
+        // SAFETY: as above.
+        cgroup_id: unsafe { bpf_get_current_cgroup_id() },
+        reserved: 0,
+    };
+    if PROCESSES.insert(tgid, &process, BPF_NOEXIST).is_ok() {
+        ring::event(
+            &process,
+            &Subject {
+                kind: RecordKind::ProcessSeen,
+                tgid,
+                tid,
+                device: DEVICE_UNKNOWN,
+                subject: 0,
+                detail: 0,
+            },
+        );
+    }
+    // Another thread of the process may have been faster; its epoch is the process's.
+    // SAFETY: as for the first lookup.
+    unsafe { PROCESSES.get(tgid) }.map(|process| process.epoch_ns)
+}
+
+#[inline(always)]
+fn leader_start_boottime_ns() -> u64 {
+    let (leader, start) = (setting(&TASK_GROUP_LEADER), setting(&TASK_START_BOOTTIME));
+    if leader == 0 || start == 0 {
+        return 0;
+    }
+    // SAFETY: the helper has no preconditions.
+    let task = unsafe { bpf_get_current_task() };
+    kernel_field(task, leader).and_then(|leader| kernel_field(leader, start)).unwrap_or(0)
+}
+
+/// Whom a call of this thread counts for, right now.
+#[inline(always)]
+pub(crate) fn counter_key(thread: &Thread) -> CounterKey {
+    CounterKey {
+        // SAFETY: the helper has no preconditions.
+        cgroup_id: unsafe { bpf_get_current_cgroup_id() },
+        epoch_ns: thread.epoch_ns,
+        tgid: thread.tgid,
+        device: thread.device,
+    }
+}
+
+/// The counters of a key on this CPU, made if they are missing.
+#[inline(always)]
+pub(crate) fn counters(key: &CounterKey) -> Option<*mut Counters> {
+    match COUNTERS.get_ptr_mut(key) {
+        Some(counters) => Some(counters),
+        None => {
+            first_count(key);
+            COUNTERS.get_ptr_mut(key)
+        }
+    }
+}
+
+#[inline(never)]
+fn first_count(key: &CounterKey) -> u32 {
+    // Another CPU may have made the entry meanwhile, which is as good.
+    if COUNTERS.insert(key, &NO_COUNTERS, BPF_NOEXIST).is_err() && COUNTERS.get_ptr_mut(key).is_none() {
+        count(Stat::CountersFull);
+    }
+    0
+}
