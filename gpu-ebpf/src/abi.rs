@@ -44,10 +44,14 @@ wire! {
         pub start_boottime_ns: u64,
         /// cgroup v2 id at the first call.
         pub cgroup_id: u64,
-        /// Reserved, 0.
-        pub reserved: u64,
+        /// [`PROCESS_SEEN_FROM_START`].
+        pub flags: u64,
     }
 }
+
+/// [`Process::flags`]: the first call was `cuInit`, so nothing of the process was missed, and a call
+/// without a known context has none.
+pub const PROCESS_SEEN_FROM_START: u64 = 1;
 
 wire! {
     /// One context in the thread's context stack.
@@ -215,7 +219,8 @@ wire! {
         pub subject: u64,
         /// Errors: the `CUresult`.
         pub detail: i64,
-        pub reserved: u64,
+        /// [`Process::flags`].
+        pub flags: u64,
     }
 }
 
@@ -234,6 +239,31 @@ impl Counters {
             memory: [FLOW; MemoryKind::COUNT],
         }
     };
+
+    /// Number of counters.
+    pub const WORDS: usize = size_of::<Self>() / 8;
+
+    /// Combines two sets counter by counter.
+    fn combine(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
+        let mut words: [u64; Self::WORDS] = zerocopy::transmute!(self);
+        let others: [u64; Self::WORDS] = zerocopy::transmute!(other);
+        for (word, other) in words.iter_mut().zip(others) {
+            *word = operation(*word, other);
+        }
+        zerocopy::transmute!(words)
+    }
+
+    /// The sum of both, as of two CPUs.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.combine(other, u64::wrapping_add)
+    }
+
+    /// What was added since `earlier`; nothing where a counter went back.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
+    }
 }
 
 /// What a [`Record`] says.
@@ -366,7 +396,7 @@ mod tests {
             device: DEVICE_UNKNOWN,
             subject: u64::MAX,
             detail: -5,
-            reserved: 0,
+            flags: PROCESS_SEEN_FROM_START,
         };
         assert_eq!(Record::read_from_bytes(record.as_bytes()), Ok(record));
         assert!(Record::read_from_bytes(&record.as_bytes()[1..]).is_err(), "a short record must not be read");

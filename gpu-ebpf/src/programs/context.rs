@@ -174,7 +174,7 @@ fn report(thread: &Thread, kind: RecordKind, id: u64, device: i32) {
         epoch_ns: thread.epoch_ns,
         start_boottime_ns: 0,
         cgroup_id: thread::counter_key(thread).cgroup_id,
-        reserved: 0,
+        flags: 0,
     };
     ring::event(
         &process,

@@ -12,14 +12,14 @@ use crate::{free, processor::entry_stack_pointer, stats::count, thread, transfer
 /// A launch: nothing but the time is needed.
 #[inline(always)]
 pub(crate) fn launch(ctx: &ProbeContext) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current(Call::Launch) else { return };
     begin(ctx, thread, Call::Launch);
 }
 
 /// Any other call.
 #[inline(always)]
 pub(crate) fn call(ctx: &ProbeContext, call: Call) {
-    let Some(thread) = thread::current() else { return };
+    let Some(thread) = thread::current(call) else { return };
     let Some(thread) = begin(ctx, thread, call) else { return };
     match call {
         Call::Launch | Call::GraphLaunch | Call::Synchronize | Call::Initialize => {}

@@ -147,7 +147,7 @@ fn failed(thread: &Thread, class: Class, code: i32) {
                 epoch_ns: thread.epoch_ns,
                 start_boottime_ns: 0,
                 cgroup_id: key.who.cgroup_id,
-                reserved: 0,
+                flags: 0,
             },
             &Subject {
                 kind: RecordKind::FirstError,

@@ -37,7 +37,7 @@ fn send(ring: &RingBuf, full: Stat, process: &Process, subject: &Subject) {
         device: subject.device,
         subject: subject.subject,
         detail: subject.detail,
-        reserved: 0,
+        flags: process.flags,
     });
     entry.submit(0);
 }

@@ -6,9 +6,10 @@ use aya_ebpf::helpers::{
 };
 use gpu_ebpf::{
     abi::{
-        Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, Process, RecordKind,
+        Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, PROCESS_SEEN_FROM_START, Process, RecordKind,
         StackedContext, Stat, Thread,
     },
+    call::Call,
     inflight::InFlight,
 };
 
@@ -67,22 +68,22 @@ pub(crate) fn known() -> Option<*mut Thread> {
 
 /// The state of the calling thread, made if this is its first call.
 #[inline(always)]
-pub(crate) fn current() -> Option<*mut Thread> {
+pub(crate) fn current(call: Call) -> Option<*mut Thread> {
     let tid = current_tid();
     match THREADS.get_ptr_mut(tid) {
         Some(thread) => Some(thread),
         None => {
-            first_call();
+            first_call(call as u32);
             THREADS.get_ptr_mut(tid)
         }
     }
 }
 
 #[inline(never)]
-fn first_call() -> u32 {
+fn first_call(call: u32) -> u32 {
     let pid_tgid = bpf_get_current_pid_tgid();
     let tgid = (pid_tgid >> 32) as u32;
-    let Some(epoch_ns) = process_epoch(tgid, pid_tgid as u32) else {
+    let Some(epoch_ns) = process_epoch(tgid, pid_tgid as u32, call) else {
         count(Stat::ProcessesFull);
         return 0;
     };
@@ -103,19 +104,20 @@ fn first_call() -> u32 {
 }
 
 #[inline(always)]
-fn process_epoch(tgid: u32, tid: u32) -> Option<u64> {
+fn process_epoch(tgid: u32, tid: u32, call: u32) -> Option<u64> {
     // SAFETY: the entry is only removed when the process ends or replaces its image, which cannot happen
     // while one of its threads is here.
     if let Some(process) = unsafe { PROCESSES.get(tgid) } {
         return Some(process.epoch_ns);
     }
+    let flags = if call == Call::Initialize as u32 { PROCESS_SEEN_FROM_START } else { 0 };
     let process = Process {
         // SAFETY: the helper has no preconditions.
         epoch_ns: unsafe { bpf_ktime_get_boot_ns() },
         start_boottime_ns: leader_start_boottime_ns(),
         // SAFETY: as above.
         cgroup_id: unsafe { bpf_get_current_cgroup_id() },
-        reserved: 0,
+        flags,
     };
     if PROCESSES.insert(tgid, &process, BPF_NOEXIST).is_ok() {
         ring::event(

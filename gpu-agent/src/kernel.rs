@@ -1,0 +1,9 @@
+//! The kernel side as the agent sees it: loading, attaching, adopting and reading the BPF object.
+
+pub mod batch;
+pub mod btf;
+pub mod loader;
+pub mod mounts;
+pub mod multi;
+pub mod pins;
+pub mod syscall;

@@ -1,0 +1,504 @@
+//! Loading the object, adopting what an earlier agent left, attaching and detaching.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Map, MapData, RingBuf},
+    programs::{
+        RawTracePoint, UProbe,
+        links::FdLink,
+        raw_trace_point::RawTracePointLink,
+        uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope},
+    },
+};
+use gpu_ebpf::{abi, abi::maps, call::Call};
+use thiserror::Error;
+
+use super::{
+    btf::TaskOffsets,
+    multi::{self, MultiError, MultiPrograms},
+    pins::{LinkTarget, Pins},
+    syscall,
+};
+use crate::probe::library::{AttachPoint, LibraryId};
+
+/// The uprobe programs: name, whether at the return, whether for launches.
+const PROBES: [(&str, bool, bool); 4] = [
+    ("enter_launch", false, true),
+    ("leave_launch", true, true),
+    ("enter_call", false, false),
+    ("leave_call", true, false),
+];
+
+/// The raw tracepoint programs and their tracepoints.
+const TRACEPOINTS: [(&str, &str); 3] = [
+    ("process_exit", "sched_process_exit"),
+    ("process_exec", "sched_process_exec"),
+    ("process_fork", "sched_process_fork"),
+];
+
+/// Maps that carry state over a restart.
+const PINNED_MAPS: [&str; 10] = [
+    maps::PROCESSES,
+    maps::THREADS,
+    maps::CONTEXTS,
+    maps::PRIMARY_CONTEXTS,
+    maps::ALLOCATIONS,
+    maps::COUNTERS,
+    maps::ERRORS,
+    maps::STATS,
+    maps::EVENTS,
+    maps::EXITS,
+];
+
+/// How the object is to be loaded.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    pub object: &'a [u8],
+    /// Where to pin; `None` leaves everything to end with the agent.
+    pub pins: Option<Pins>,
+    /// Whether to try `uprobe_multi` links before perf-event uprobes.
+    pub uprobe_multi: bool,
+    /// Map sizes that differ from the object's own, by map name.
+    pub map_entries: BTreeMap<&'static str, u32>,
+}
+
+/// Why the kernel side is not available.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    #[error("the BPF object cannot be loaded")]
+    Load(#[source] Box<aya::EbpfError>),
+    #[error("the BPF object lacks `{0}`")]
+    Missing(&'static str),
+    #[error("BPF program `{program}` cannot be {action}")]
+    Program {
+        program: &'static str,
+        action: &'static str,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("map `{map}` cannot be opened")]
+    Map {
+        map: &'static str,
+        #[source]
+        source: Box<aya::maps::MapError>,
+    },
+    #[error("the pin directory cannot be used")]
+    Pins(#[source] io::Error),
+    #[error("the probes cannot be attached to `{file}`")]
+    Attach {
+        file: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// How uprobes are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// One link per program and library.
+    UprobeMulti,
+    /// One perf event per function and program.
+    PerfEvent,
+}
+
+impl Mechanism {
+    /// The label that the mechanism is exported under.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UprobeMulti => "uprobe_multi",
+            Self::PerfEvent => "perf_event",
+        }
+    }
+}
+
+/// Something that stays attached for as long as it is held.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for their destructors")]
+enum Held {
+    Multi(OwnedFd),
+    Perf(UProbeLink),
+    Tracepoint(RawTracePointLink),
+}
+
+/// The links on one library.
+#[derive(Debug, Default)]
+struct Attached {
+    held: Vec<Held>,
+    pinned: Vec<PathBuf>,
+}
+
+/// The loaded programs, their maps and what they are attached to.
+#[derive(Debug)]
+pub struct Kernel {
+    ebpf: Ebpf,
+    multi: Option<MultiPrograms>,
+    multi_refusal: Option<String>,
+    pins: Option<Pins>,
+    object_hash: u32,
+    libraries: BTreeMap<LibraryId, Attached>,
+    tracepoints: Attached,
+    stale: Vec<PathBuf>,
+    adopted: bool,
+}
+
+impl Kernel {
+    /// Loads the object, or adopts the maps and links that an earlier agent pinned.
+    pub fn load(options: &Options<'_>) -> Result<Self, KernelError> {
+        if let Some(pins) = &options.pins {
+            discard_unusable(pins, options.object)?;
+        }
+        let adopted = options.pins.as_ref().is_some_and(|pins| pins.map(maps::COUNTERS).exists());
+        let mut ebpf = load_object(options)?;
+        for (name, _) in TRACEPOINTS {
+            let program: &mut RawTracePoint = program(&mut ebpf, name)?;
+            program.load().map_err(|error| program_error(name, "loaded", error))?;
+        }
+        let (multi, multi_refusal) = load_probes(&mut ebpf, options)?;
+        let mut kernel = Self {
+            ebpf,
+            multi,
+            multi_refusal,
+            pins: options.pins.clone(),
+            object_hash: object_hash(options.object),
+            libraries: BTreeMap::new(),
+            tracepoints: Attached::default(),
+            stale: Vec::new(),
+            adopted,
+        };
+        kernel.adopt_links()?;
+        kernel.attach_tracepoints()?;
+        Ok(kernel)
+    }
+
+    /// Whether maps of an earlier agent were taken over.
+    pub fn adopted(&self) -> bool {
+        self.adopted
+    }
+
+    /// Whether what is attached outlives the agent.
+    pub fn pinned(&self) -> bool {
+        self.pins.is_some()
+    }
+
+    /// How uprobes are attached, and why not by `uprobe_multi` where they are not.
+    pub fn mechanism(&self) -> (Mechanism, Option<&str>) {
+        let mechanism = if self.multi.is_some() { Mechanism::UprobeMulti } else { Mechanism::PerfEvent };
+        (mechanism, self.multi_refusal.as_deref())
+    }
+
+    /// Libraries that carry probes.
+    pub fn libraries(&self) -> impl Iterator<Item = LibraryId> {
+        self.libraries.keys().copied()
+    }
+
+    /// A map's descriptor, for reads in batches.
+    pub fn map(&self, name: &'static str) -> Result<BorrowedFd<'_>, KernelError> {
+        self.ebpf
+            .map(name)
+            .and_then(map_data)
+            .map(|data| data.fd().as_fd())
+            .ok_or(KernelError::Missing(name))
+    }
+
+    /// Takes a ring buffer out; the second call for one ring fails.
+    pub fn take_ring(&mut self, name: &'static str) -> Result<RingBuf<MapData>, KernelError> {
+        let map = self.ebpf.take_map(name).ok_or(KernelError::Missing(name))?;
+        RingBuf::try_from(map).map_err(|source| KernelError::Map { map: name, source: Box::new(source) })
+    }
+
+    /// Attaches every program to a library, unless it is attached already.
+    ///
+    /// All points or none: a failure half way detaches what was attached.
+    pub fn attach(
+        &mut self,
+        library: LibraryId,
+        file: &Path,
+        points: &[AttachPoint],
+    ) -> Result<(), KernelError> {
+        if self.libraries.contains_key(&library) {
+            return Ok(());
+        }
+        let mut attached = Attached::default();
+        for (name, at_return, for_launches) in PROBES {
+            let chosen: Vec<&AttachPoint> =
+                points.iter().filter(|point| (point.call == Call::Launch) == for_launches).collect();
+            if chosen.is_empty() {
+                continue;
+            }
+            let result = if self.multi.is_some() {
+                self.attach_multi(&mut attached, library, file, name, at_return, &chosen)
+            } else {
+                self.attach_perf(&mut attached, library, file, name, &chosen)
+            };
+            if let Err(source) = result {
+                detach(attached);
+                return Err(KernelError::Attach { file: file.to_owned(), source });
+            }
+        }
+        self.libraries.insert(library, attached);
+        Ok(())
+    }
+
+    /// Detaches every program from a library.
+    pub fn detach(&mut self, library: LibraryId) {
+        if let Some(attached) = self.libraries.remove(&library) {
+            detach(attached);
+        }
+    }
+
+    /// Removes the links of another version of the object, once this one's are in place. Until then both
+    /// count, which is harmless: an entry that is reported twice is one call.
+    pub fn drop_stale_links(&mut self) {
+        for path in std::mem::take(&mut self.stale) {
+            remove_pin(&path);
+        }
+    }
+
+    fn attach_multi(
+        &self,
+        attached: &mut Attached,
+        library: LibraryId,
+        file: &Path,
+        program: &str,
+        at_return: bool,
+        points: &[&AttachPoint],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let Some(multi) = &self.multi else { return Err("uprobe_multi programs are not loaded".into()) };
+        let offsets: Vec<u64> = points.iter().map(|point| point.offset).collect();
+        let cookies: Vec<u64> = points.iter().map(|point| u64::from(point.call as u32)).collect();
+        let link = multi.attach(program, file, &offsets, &cookies, at_return)?;
+        match self.pin_path(library, program, 0) {
+            Some(path) => {
+                syscall::pin(link.as_fd(), &path)?;
+                attached.pinned.push(path);
+            }
+            None => attached.held.push(Held::Multi(link)),
+        }
+        Ok(())
+    }
+
+    fn attach_perf(
+        &mut self,
+        attached: &mut Attached,
+        library: LibraryId,
+        file: &Path,
+        name: &'static str,
+        points: &[&AttachPoint],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        for (index, point) in points.iter().enumerate() {
+            let path = self.pin_path(library, name, index);
+            let program: &mut UProbe = program(&mut self.ebpf, name)?;
+            let at = UProbeAttachPoint {
+                location: UProbeAttachLocation::AbsoluteOffset(point.offset),
+                cookie: Some(u64::from(point.call as u32)),
+            };
+            let id = program.attach(at, file, UProbeScope::AllProcesses)?;
+            let link = program.take_link(id)?;
+            match path {
+                Some(path) => {
+                    FdLink::try_from(link)?.pin(&path)?;
+                    attached.pinned.push(path);
+                }
+                None => attached.held.push(Held::Perf(link)),
+            }
+        }
+        Ok(())
+    }
+
+    fn pin_path(&self, library: LibraryId, program: &str, index: usize) -> Option<PathBuf> {
+        let target = LinkTarget::Library { library, program: program.to_owned(), index };
+        self.pins.as_ref().map(|pins| pins.link(self.object_hash, &target))
+    }
+
+    /// Takes over the links that this very object has, and remembers the others as stale.
+    fn adopt_links(&mut self) -> Result<(), KernelError> {
+        let Some(pins) = &self.pins else { return Ok(()) };
+        let mut complete: BTreeMap<LibraryId, BTreeSet<String>> = BTreeMap::new();
+        let links = pins.existing_links().map_err(KernelError::Pins)?;
+        for link in &links {
+            if link.object == self.object_hash
+                && let LinkTarget::Library { library, program, .. } = &link.target
+            {
+                complete.entry(*library).or_default().insert(program.clone());
+            }
+        }
+        complete.retain(|_, programs| PROBES.iter().all(|(name, ..)| programs.contains(*name)));
+        for link in links {
+            match link.target {
+                LinkTarget::Tracepoint(_) if link.object == self.object_hash => {
+                    self.tracepoints.pinned.push(link.path);
+                }
+                LinkTarget::Library { library, .. }
+                    if link.object == self.object_hash && complete.contains_key(&library) =>
+                {
+                    self.libraries.entry(library).or_default().pinned.push(link.path);
+                }
+                // Half attached by an agent that was killed: begin anew.
+                LinkTarget::Library { .. } if link.object == self.object_hash => remove_pin(&link.path),
+                LinkTarget::Library { .. } | LinkTarget::Tracepoint(_) => self.stale.push(link.path),
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_tracepoints(&mut self) -> Result<(), KernelError> {
+        for (name, tracepoint) in TRACEPOINTS {
+            let path = self
+                .pins
+                .as_ref()
+                .map(|pins| pins.link(self.object_hash, &LinkTarget::Tracepoint(name.to_owned())));
+            if path.as_ref().is_some_and(|path| self.tracepoints.pinned.contains(path)) {
+                continue;
+            }
+            let program: &mut RawTracePoint = program(&mut self.ebpf, name)?;
+            let id = program.attach(tracepoint).map_err(|error| program_error(name, "attached", error))?;
+            let link = program.take_link(id).map_err(|error| program_error(name, "attached", error))?;
+            match path {
+                Some(path) => {
+                    FdLink::from(link)
+                        .pin(&path)
+                        .map_err(|error| program_error(name, "pinned", error))?;
+                    self.tracepoints.pinned.push(path);
+                }
+                None => self.tracepoints.held.push(Held::Tracepoint(link)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn load_object(options: &Options<'_>) -> Result<Ebpf, KernelError> {
+    let offsets = TaskOffsets::of_running_kernel();
+    let mut loader = EbpfLoader::new();
+    loader
+        .override_global("TASK_GROUP_LEADER", &offsets.group_leader, true)
+        .override_global("TASK_START_BOOTTIME", &offsets.start_boottime, true)
+        .override_global("TASK_SIGNAL", &offsets.signal, true)
+        .override_global("TASK_TGID", &offsets.tgid, true)
+        .override_global("SIGNAL_LIVE", &offsets.signal_live, true);
+    for (map, entries) in &options.map_entries {
+        loader.map_max_entries(map, *entries);
+    }
+    if let Some(pins) = &options.pins {
+        for name in PINNED_MAPS {
+            loader.map_pin_path(name, pins.map(name));
+        }
+    }
+    loader.load(options.object).map_err(|error| KernelError::Load(Box::new(error)))
+}
+
+/// Loads the uprobe programs one way or the other, and says why not the first way.
+fn load_probes(
+    ebpf: &mut Ebpf,
+    options: &Options<'_>,
+) -> Result<(Option<MultiPrograms>, Option<String>), KernelError> {
+    let refusal = if options.uprobe_multi {
+        match load_multi(ebpf, options.object) {
+            Ok(multi) => return Ok((Some(multi), None)),
+            Err(error) => error_text(&error),
+        }
+    } else {
+        "disabled by configuration".to_owned()
+    };
+    for (name, ..) in PROBES {
+        let program: &mut UProbe = program(ebpf, name)?;
+        program.load().map_err(|error| program_error(name, "loaded", error))?;
+    }
+    Ok((None, Some(refusal)))
+}
+
+fn load_multi(ebpf: &Ebpf, object: &[u8]) -> Result<MultiPrograms, MultiError> {
+    let maps = ebpf
+        .maps()
+        .filter_map(|(name, map)| Some((name.to_owned(), multi::raw_descriptor(map_data(map)?.fd().as_fd()))))
+        .collect();
+    let names = PROBES.map(|(name, ..)| name);
+    MultiPrograms::load(object, &names, &maps)
+}
+
+fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn program<'a, T>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut T, KernelError>
+where
+    &'a mut T: TryFrom<&'a mut aya::programs::Program>,
+{
+    ebpf.program_mut(name)
+        .and_then(|program| program.try_into().ok())
+        .ok_or(KernelError::Missing(name))
+}
+
+fn program_error<E>(program: &'static str, action: &'static str, source: E) -> KernelError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    KernelError::Program { program, action, source: Box::new(source) }
+}
+
+fn map_data(map: &Map) -> Option<&MapData> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::PerCpuHashMap(data)
+        | Map::RingBuf(data) => Some(data),
+        _ => None,
+    }
+}
+
+/// Removes pinned maps whose layout is not this object's: an agent of a development version that changed
+/// the ABI without its version, or a map that was made by hand.
+fn discard_unusable(pins: &Pins, object: &[u8]) -> Result<(), KernelError> {
+    let Ok(object) = aya_obj::Object::parse(object) else { return Ok(()) };
+    let usable = PINNED_MAPS.iter().all(|name| {
+        let (Ok(map), Some(definition)) = (syscall::open_pinned(&pins.map(name)), object.maps.get(*name))
+        else {
+            return true;
+        };
+        syscall::map_shape(map.as_fd()).is_ok_and(|shape| {
+            shape.map_type == definition.map_type()
+                && shape.key_bytes == definition.key_size()
+                && shape.value_bytes == definition.value_size()
+        })
+    });
+    if usable {
+        return Ok(());
+    }
+    tracing::warn!(
+        version = abi::VERSION,
+        "the pinned maps have another layout than this agent's; what they hold is discarded"
+    );
+    pins.remove().map_err(KernelError::Pins)?;
+    pins.make().map_err(KernelError::Pins)
+}
+
+fn detach(attached: Attached) {
+    for path in &attached.pinned {
+        remove_pin(path);
+    }
+}
+
+fn remove_pin(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "a pinned link could not be removed");
+    }
+}
+
+/// FNV-1a: tells two builds of the object apart, nothing more.
+fn object_hash(object: &[u8]) -> u32 {
+    object.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
