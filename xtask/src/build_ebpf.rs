@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use xshell::{Cmd, cmd};
@@ -29,10 +30,10 @@ pub(crate) struct Objects {
     pub(crate) baseline: PathBuf,
 }
 
-pub(crate) fn run(_: &Options, workspace: &Workspace) -> Result<()> {
+pub(crate) fn run(_: &Options, workspace: &Workspace) -> Result<ExitCode> {
     let Objects { programs, baseline } = build(workspace)?;
     println!("{}\n{}", programs.display(), baseline.display());
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Builds both objects with whatever toolchain fits, and returns where they are.

@@ -1,9 +1,17 @@
 //! Every development command of this repository.
-#![expect(clippy::print_stdout, reason = "this program's purpose is to talk to the person who started it")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the program's purpose is to talk to the person who started it"
+)]
 
 mod build_ebpf;
 mod setup;
+mod summary;
+mod terminal;
 mod workspace;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -20,15 +28,26 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Setup(setup::Options),
     BuildEbpf(build_ebpf::Options),
 }
 
-fn main() -> Result<()> {
-    let Some(command) = Cli::parse().command else {
-        return Ok(Cli::command().print_help()?);
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    try_main(cli).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn try_main(cli: Cli) -> Result<ExitCode> {
+    let Some(command) = cli.command else {
+        Cli::command().print_help()?;
+        return Ok(ExitCode::SUCCESS);
     };
     let workspace = Workspace::locate()?;
     match command {
+        Command::Setup(options) => setup::run(&options, &workspace),
         Command::BuildEbpf(options) => build_ebpf::run(&options, &workspace),
     }
 }

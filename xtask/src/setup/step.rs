@@ -1,6 +1,7 @@
 //! A command that installs something: the same text is run where that is allowed, and printed where it is not.
 
 use std::fmt;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -56,6 +57,21 @@ impl Step {
         self.needs_root
     }
 
+    /// The command as it is typed into a shell, by root or by a user for whom root's commands need `sudo`.
+    pub(crate) fn command_line(&self, by_root: bool) -> String {
+        let Self { needs_root, environment, folder, program, arguments } = self;
+        let mut line = String::new();
+        if let Some(folder) = folder {
+            let folder = quoted(&folder.to_string_lossy());
+            line.push_str(&format!("mkdir -p {folder} && cd {folder} && "));
+        }
+        let sudo = (*needs_root && !by_root).then(|| "sudo".to_owned());
+        let settings = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let words = iter::once(program).chain(arguments).map(|word| quoted(word));
+        line.push_str(&sudo.into_iter().chain(settings).chain(words).collect::<Vec<_>>().join(" "));
+        line
+    }
+
     /// Runs the command, with its output shown.
     pub(crate) fn run(&self, shell: &Shell) -> Result<()> {
         let Self { needs_root: _, environment, folder, program, arguments } = self;
@@ -76,23 +92,9 @@ impl Step {
 }
 
 impl fmt::Display for Step {
+    /// The command as an ordinary user types it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needs_root, environment, folder, program, arguments } = self;
-        if let Some(folder) = folder {
-            let folder = quoted(&folder.to_string_lossy());
-            write!(formatter, "mkdir -p {folder} && cd {folder} && ")?;
-        }
-        if *needs_root {
-            formatter.write_str("sudo ")?;
-        }
-        for (name, value) in environment {
-            write!(formatter, "{name}={} ", quoted(value))?;
-        }
-        formatter.write_str(&quoted(program))?;
-        for argument in arguments {
-            write!(formatter, " {}", quoted(argument))?;
-        }
-        Ok(())
+        formatter.write_str(&self.command_line(false))
     }
 }
 

@@ -1,5 +1,6 @@
 //! How to get what the BPF programs are built with.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::choice::{Choice, Compiler, Refused};
@@ -22,14 +23,19 @@ pub(crate) fn install_compiler() -> Vec<Step> {
     apt_install(&DEBIAN_COMPILER.map(str::to_owned))
 }
 
-/// The Debian packages that bpf-linker is built with.
-pub(crate) fn linker_packages(llvm_major: u32) -> Vec<String> {
-    vec![
+/// The LLVM major of that compiler.
+pub(crate) const DEBIAN_LLVM_MAJOR: u32 = 22;
+
+/// The commands that install Debian's LLVM and build bpf-linker against it.
+pub(crate) fn install_linker(cache: &Path, llvm_major: u32) -> Vec<Step> {
+    let mut steps = apt_install(&[
         format!("llvm-{llvm_major}-dev"),
         format!("libpolly-{llvm_major}-dev"),
         "zlib1g-dev".to_owned(),
         "libzstd-dev".to_owned(),
-    ]
+    ]);
+    steps.push(build_linker(cache, llvm_major));
+    steps
 }
 
 /// The command that builds bpf-linker against the LLVM in Debian's place for it.
@@ -76,17 +82,18 @@ pub(crate) fn explain_with_remedies(choice: &Choice, cache: &Path) -> String {
     let mut lines = match choice {
         Choice::Ready(_) => Vec::new(),
         Choice::NeedsLinker { compiler, .. } => {
-            let mut steps = apt_install(&linker_packages(compiler.llvm_major));
-            steps.push(build_linker(cache, compiler.llvm_major));
-            steps.iter().map(|step| format!("  {step}")).collect()
+            install_linker(cache, compiler.llvm_major).iter().map(|step| format!("  {step}")).collect()
         }
         Choice::NeedsCompiler { .. } => {
             let mut lines: Vec<_> = vec!["with Debian's packages:".to_owned()];
-            lines.extend(install_compiler().iter().map(|step| format!("  {step}")));
-            lines.push("with rustup:".to_owned());
+            let steps = install_compiler().into_iter().chain(install_linker(cache, DEBIAN_LLVM_MAJOR));
+            let mut printed = HashSet::new();
+            lines.extend(steps.map(|step| format!("  {step}")).filter(|line| printed.insert(line.clone())));
+            lines.push(
+                "with rustup, and then `cargo xtask setup` once more for a bpf-linker of its LLVM:"
+                    .to_owned(),
+            );
             lines.push(format!("  {RUSTUP_COMPILER}"));
-            lines
-                .push("and then `cargo xtask setup` once more, for a bpf-linker of the same LLVM".to_owned());
             lines
         }
     };
@@ -117,9 +124,10 @@ cannot build the BPF programs: no Rust that can build its own `core` library: fo
 with Debian's packages:
   sudo DEBIAN_FRONTEND=noninteractive apt-get update --quiet
   sudo DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends rustc-web rust-web-src cargo-web
-with rustup:
-  rustup toolchain install nightly --profile minimal --component rust-src
-and then `cargo xtask setup` once more, for a bpf-linker of the same LLVM";
+  sudo DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends llvm-22-dev libpolly-22-dev zlib1g-dev libzstd-dev
+  RUSTFLAGS='-L /usr/lib/llvm-22/lib' LLVM_PREFIX=/usr/lib/llvm-22 cargo install bpf-linker --version 0.13.0 --locked --no-default-features --features llvm-22 --root /cache/bpf-linker-llvm22
+with rustup, and then `cargo xtask setup` once more for a bpf-linker of its LLVM:
+  rustup toolchain install nightly --profile minimal --component rust-src";
         assert_eq!(text, expected);
     }
 
