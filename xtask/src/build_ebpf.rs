@@ -43,7 +43,7 @@ pub(crate) fn run(_: &Options, workspace: &Workspace) -> Result<ExitCode> {
 pub(crate) fn build(workspace: &Workspace) -> Result<Objects> {
     let toolchain = require_toolchain()?;
     let build_folder = build_folder(workspace);
-    cargo(workspace, &toolchain, "build").run().context("failed to build the BPF programs")?;
+    cargo_build(workspace, &toolchain).run().context("failed to build the BPF programs")?;
 
     let built = build_folder.join(TARGET).join("release");
     let objects = workspace.bpf_objects();
@@ -55,18 +55,6 @@ pub(crate) fn build(workspace: &Workspace) -> Result<Objects> {
         Ok::<_, anyhow::Error>(to)
     };
     Ok(Objects { programs: publish(PROGRAMS)?, baseline: publish(BASELINE)? })
-}
-
-/// Type-checks the BPF programs, where a toolchain for them is there; says whether there was one.
-pub(crate) fn check(workspace: &Workspace) -> Result<bool> {
-    let Choice::Ready(toolchain) = choose(&detect(&cache_folder()?)) else { return Ok(false) };
-    let mut flags = rustflags(&toolchain);
-    flags.push("-Dwarnings".to_owned());
-    cargo(workspace, &toolchain, "check")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join(FLAG_SEPARATOR))
-        .run()
-        .context("failed to check the BPF programs")?;
-    Ok(true)
 }
 
 /// The toolchain for the BPF programs, or an error that names the ways to get one.
@@ -83,46 +71,40 @@ fn build_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("bpf-build")
 }
 
-/// A cargo command for the BPF crate, with the chosen compiler and none of the settings meant for the host's.
-fn cargo<'a>(workspace: &'a Workspace, toolchain: &Toolchain, subcommand: &str) -> Cmd<'a> {
+/// The cargo command for the BPF crate, with the chosen compiler and none of the settings meant for the host's.
+fn cargo_build<'a>(workspace: &'a Workspace, toolchain: &Toolchain) -> Cmd<'a> {
     let (program, target_dir) = (&toolchain.cargo, build_folder(workspace));
     let mut command = cmd!(
         workspace.shell,
-        "{program} {subcommand} -Z build-std=core --release --target {TARGET} --target-dir {target_dir}
+        "{program} build -Z build-std=core --release --target {TARGET} --target-dir {target_dir}
          --package gpu-ebpf --bins --features programs"
     )
     .quiet();
     // Cargo and rustup describe the toolchain that runs this command by these; the BPF toolchain is another.
     for inherited in [
         "CARGO",
-        "RUSTUP_TOOLCHAIN",
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "RUSTFLAGS",
         "LD_LIBRARY_PATH",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "RUSTC_WRAPPER",
+        "RUSTFLAGS",
+        "RUSTUP_TOOLCHAIN",
     ] {
         command = command.env_remove(inherited);
     }
-    command
-        .env("RUSTC", &toolchain.rustc)
-        .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(toolchain).join(FLAG_SEPARATOR))
-        // bpf-linker optimises the whole program itself; BTF is made from full debug information.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "2")
-}
-
-/// What separates flags in `CARGO_ENCODED_RUSTFLAGS`.
-const FLAG_SEPARATOR: &str = "\x1f";
-
-fn rustflags(toolchain: &Toolchain) -> Vec<String> {
-    vec![
+    let flags = [
         // Which registers hold a probed function's arguments.
         format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH),
         format!("-Clinker={}", toolchain.linker.display()),
         "-Clink-arg=--btf".to_owned(),
-    ]
+    ];
+    command
+        .env("RUSTC", &toolchain.rustc)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
+        // bpf-linker optimises the whole program itself; BTF is made from full debug information.
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "2")
 }
 
 /// Copies a file unless the destination holds the same bytes already.

@@ -6,6 +6,7 @@
 )]
 
 mod build_ebpf;
+mod lint;
 mod setup;
 mod summary;
 mod terminal;
@@ -30,6 +31,7 @@ struct Cli {
 enum Command {
     Setup(setup::Options),
     BuildEbpf(build_ebpf::Options),
+    Lint(lint::Options),
 }
 
 fn main() -> ExitCode {
@@ -49,5 +51,6 @@ fn try_main(cli: Cli) -> Result<ExitCode> {
     match command {
         Command::Setup(options) => setup::run(&options, &workspace),
         Command::BuildEbpf(options) => build_ebpf::run(&options, &workspace),
+        Command::Lint(options) => lint::run(&options, &workspace),
     }
 }

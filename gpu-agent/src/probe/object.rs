@@ -11,7 +11,8 @@ const EMBEDDED: Option<&[u8]> =
 #[cfg(not(bpf_object))]
 const EMBEDDED: Option<&[u8]> = None;
 
-#[cfg(all(test, bpf_object))]
+#[cfg(test)]
+#[cfg(bpf_object)]
 mod tests {
     use super::*;
 
