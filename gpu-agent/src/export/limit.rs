@@ -1,0 +1,1 @@
+//! The limit on the number of series of a metric.

@@ -1,0 +1,1 @@
+//! The snapshot as Prometheus text, in the format for which the scraper asks.
