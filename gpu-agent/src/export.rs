@@ -3,3 +3,6 @@
 pub mod limit;
 pub mod prometheus;
 pub mod snapshot;
+
+#[cfg(test)]
+mod sample;

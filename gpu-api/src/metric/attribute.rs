@@ -31,6 +31,12 @@ impl PartialEq for Attribute {
 
 impl Eq for Attribute {}
 
+impl std::hash::Hash for Attribute {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+    }
+}
+
 /// When a metric's points carry an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requirement {
