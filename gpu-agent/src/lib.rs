@@ -1,3 +1,5 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
 
 pub mod probe;
+pub mod export;
+pub mod http;

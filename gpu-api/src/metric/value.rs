@@ -1,0 +1,198 @@
+//! Values of the attributes whose set is closed.
+
+/// Defines an enumeration with the text of each variant and the list of all texts.
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)+ }
+
+        impl $name {
+            /// The text of every variant, in their order.
+            pub const VALUES: &'static [&'static str] = &[$($text),+];
+            /// Every variant, in their order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The value as it is exported.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    )+};
+}
+
+values! {
+    /// State of a device, by the semantic conventions.
+    HwState {
+        Ok = "ok",
+        Degraded = "degraded",
+        Failed = "failed",
+        NeedsCleaning = "needs_cleaning",
+        PredictedFailure = "predicted_failure",
+    }
+
+    /// What a GPU's utilisation is about.
+    GpuTask {
+        General = "general",
+        Encoder = "encoder",
+        Decoder = "decoder",
+    }
+
+    /// Place of a temperature sensor.
+    SensorLocation {
+        Gpu = "gpu",
+        Memory = "memory",
+    }
+
+    /// What the driver does at a temperature.
+    TemperatureLimit {
+        /// Clocks are lowered.
+        HighCritical = "high.critical",
+        /// The device shuts down.
+        HighFatal = "high.fatal",
+        /// Memory clocks are lowered.
+        MemoryHighCritical = "memory.high.critical",
+    }
+
+    /// Direction of traffic as the GPU sees it.
+    IoDirection {
+        Receive = "receive",
+        Transmit = "transmit",
+    }
+
+    /// Execution pipe of a streaming multiprocessor.
+    Pipe {
+        Fp16 = "fp16",
+        Fp32 = "fp32",
+        Fp64 = "fp64",
+        Integer = "integer",
+        Tensor = "tensor",
+    }
+
+    /// Clock domain of a GPU.
+    ClockDomain {
+        Graphics = "graphics",
+        Memory = "memory",
+        Sm = "sm",
+        Video = "video",
+    }
+
+    /// The best path between two GPUs, nearest first; the names are those of `nvidia-smi topo -m`.
+    LinkType {
+        NvLink = "nvlink",
+        /// One PCIe switch (PIX).
+        PcieSwitch = "pcie_switch",
+        /// Several PCIe switches (PXB).
+        PcieSwitches = "pcie_switches",
+        /// One PCIe host bridge (PHB).
+        HostBridge = "host_bridge",
+        /// One NUMA node (NODE).
+        NumaNode = "numa_node",
+        /// Between NUMA nodes (SYS).
+        System = "system",
+    }
+
+    /// Where a tenant's name comes from.
+    TenantKind {
+        /// A `[[tenant]]` rule of the configuration.
+        Configured = "configured",
+        Pod = "pod",
+        Container = "container",
+        SystemdUnit = "systemd_unit",
+        Cgroup = "cgroup",
+    }
+
+    /// How memory was allocated; an allocation has one kind for its whole life.
+    MemoryKind {
+        /// `cuMemAlloc`, `cuMemAllocPitch`.
+        Device = "device",
+        /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`; freed bytes go back to the pool.
+        Pool = "pool",
+        /// `cuMemAllocManaged`; where its pages live is unknown.
+        Managed = "managed",
+        /// `cuMemCreate`: physical memory of the virtual memory management calls.
+        Physical = "physical",
+        /// `cuArrayCreate`, `cuArray3DCreate`, `cuMipmappedArrayCreate`.
+        Array = "array",
+        /// `cuMemHostAlloc`, `cuMemAllocHost`: pinned host memory, which is no GPU memory.
+        Host = "host",
+    }
+
+    /// Direction of a copy, as far as the call names it.
+    CopyDirection {
+        HostToDevice = "host_to_device",
+        DeviceToHost = "device_to_host",
+        DeviceToDevice = "device_to_device",
+        HostToHost = "host_to_host",
+        /// Between two contexts' devices.
+        Peer = "peer",
+        /// The driver infers it from the addresses (`cuMemcpy`, batches).
+        Unified = "unified",
+    }
+
+    /// Family of a driver call.
+    Call {
+        Alloc = "alloc",
+        Free = "free",
+        Launch = "launch",
+        GraphLaunch = "graph_launch",
+        Memcpy = "memcpy",
+        Memset = "memset",
+        Sync = "sync",
+        Context = "context",
+        Init = "init",
+    }
+
+    /// What became of a probe.
+    ProbeState {
+        Attached = "attached",
+        /// The library has no such symbol.
+        Missing = "missing",
+        /// The kernel refused it.
+        Failed = "failed",
+    }
+
+    /// Why a probe did not run although its function was called.
+    MissReason {
+        /// The kernel was already running a program on that CPU.
+        Recursion = "recursion",
+        /// The kernel had no room for the return probe.
+        ReturnMissed = "return_missed",
+        /// A return was seen without its entry.
+        ReturnUnmatched = "return_unmatched",
+    }
+
+    /// Why an event did not reach the ledger.
+    DropReason {
+        RingFull = "ring_full",
+        /// The ring of exits and errors.
+        ExitRingFull = "exit_ring_full",
+        /// A map that the program needs was full.
+        MapFull = "map_full",
+        /// User space could not decode the record.
+        Undecodable = "undecodable",
+    }
+
+    /// How a push ended.
+    ExportOutcome {
+        Success = "success",
+        /// The receiver took the request and rejected some of its points.
+        Partial = "partial",
+        /// The receiver refused the request for good.
+        Rejected = "rejected",
+        /// Retries were used up.
+        Failed = "failed",
+    }
+
+    /// Why points did not reach a receiver.
+    ExportDropReason {
+        /// The oldest request made room for a new one.
+        QueueFull = "queue_full",
+        /// The receiver refused them for good.
+        Rejected = "rejected",
+        /// Retries were used up.
+        RetriesExhausted = "retries_exhausted",
+        /// The agent stopped before they could be sent.
+        Shutdown = "shutdown",
+    }
+}
