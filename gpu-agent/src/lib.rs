@@ -1,1 +1,3 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
+
+pub mod device;
