@@ -1,1 +1,4 @@
 //! The GPU test double: one simulated machine in shared memory, its front ends, and workloads that log the truth.
+
+pub mod machine;
+pub mod scenario;
