@@ -34,7 +34,7 @@ pub mod published;
 pub mod samples;
 
 pub use layout::{GpuState, Shared};
-pub use lock::LockFile;
+pub use lock::{Holder, LockFile};
 
 /// Environment variable that names the machine's directory.
 pub const DIRECTORY_VARIABLE: &str = "GPU_SIM_MACHINE";
@@ -204,6 +204,8 @@ impl Machine {
         }
     }
 }
+
+pub(crate) use futex::wait as sleep_on;
 
 fn open(path: &Path, create: bool) -> Result<File, MachineError> {
     OpenOptions::new()

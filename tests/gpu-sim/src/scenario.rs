@@ -253,6 +253,19 @@ impl Scenario {
         direct + switched(from).min(switched(to))
     }
 
+    /// The links of GPU `from` that lead to GPU `to`, through a switch or directly.
+    pub fn nvlinks_towards(&self, from: usize, to: usize) -> Vec<usize> {
+        let Some(gpu) = self.gpus.get(from) else { return Vec::new() };
+        let links = gpu.nvlink_peers.iter().enumerate();
+        links
+            .filter(|(_, peer)| match peer {
+                NvlinkPeer::Gpu(index) => *index as usize == to,
+                NvlinkPeer::Switch(_) => self.nvlinks_between(from, to) > 0,
+            })
+            .map(|(link, _)| link)
+            .collect()
+    }
+
     /// How two GPUs reach each other over PCIe.
     pub fn pcie_path(&self, left: usize, right: usize) -> Option<PciePath> {
         let (from, to) = (self.gpus.get(left)?, self.gpus.get(right)?);

@@ -49,7 +49,7 @@ impl LockFile {
         self.set(slot as i64, libc::F_WRLCK)
     }
 
-    pub(super) fn release_slot(&self, slot: usize) -> Result<(), MachineError> {
+    pub(crate) fn release_slot(&self, slot: usize) -> Result<(), MachineError> {
         self.set(slot as i64, libc::F_UNLCK).map(|_| ())
     }
 
@@ -58,11 +58,13 @@ impl LockFile {
         self.set(DAEMON_BYTE, libc::F_WRLCK)
     }
 
-    /// Who holds the lock of a slot. The calling process's own locks are not seen.
+    /// Who holds the lock of a slot.
+    ///
+    /// Asks as the open file, not as the process, so that the process's own locks are seen like all others.
     pub fn slot_holder(&self, slot: usize) -> Result<Holder, MachineError> {
         let mut record = record(slot as i64, libc::F_WRLCK);
-        // SAFETY: F_GETLK reads and writes one `flock`, which outlives the call.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLK, &raw mut record) };
+        // SAFETY: F_OFD_GETLK reads and writes one `flock`, which outlives the call.
+        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut record) };
         if result != 0 {
             return Err(self.last_error());
         }
