@@ -3,3 +3,4 @@
 pub mod probe;
 pub mod export;
 pub mod http;
+pub mod device;
