@@ -1,1 +1,4 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
+
+pub mod config;
+pub mod tenant;
