@@ -4,3 +4,5 @@ pub mod probe;
 pub mod export;
 pub mod http;
 pub mod device;
+pub mod config;
+pub mod tenant;
