@@ -6,4 +6,5 @@ pub mod loader;
 pub mod mounts;
 pub mod multi;
 pub mod pins;
+pub mod reader;
 pub mod syscall;

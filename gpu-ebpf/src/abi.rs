@@ -179,6 +179,13 @@ wire! {
 }
 
 wire! {
+    /// Allocations and bytes of each memory kind that went back with their context. Map `RETURNED`.
+    pub struct Returns[96] {
+        pub kinds: [Transfer; MemoryKind::COUNT],
+    }
+}
+
+wire! {
     /// Everything that successful calls add up to. Map `COUNTERS`, one value per CPU.
     pub struct Counters[752] {
         pub launch: Timed,
@@ -243,14 +250,23 @@ impl Counters {
     /// Number of counters.
     pub const WORDS: usize = size_of::<Self>() / 8;
 
+    /// The counters in memory order.
+    pub fn words(self) -> [u64; Self::WORDS] {
+        zerocopy::transmute!(self)
+    }
+
+    /// The inverse of [`Self::words`].
+    pub fn from_words(words: [u64; Self::WORDS]) -> Self {
+        zerocopy::transmute!(words)
+    }
+
     /// Combines two sets counter by counter.
     fn combine(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
-        let mut words: [u64; Self::WORDS] = zerocopy::transmute!(self);
-        let others: [u64; Self::WORDS] = zerocopy::transmute!(other);
-        for (word, other) in words.iter_mut().zip(others) {
+        let mut words = self.words();
+        for (word, other) in words.iter_mut().zip(other.words()) {
             *word = operation(*word, other);
         }
-        zerocopy::transmute!(words)
+        Self::from_words(words)
     }
 
     /// The sum of both, as of two CPUs.
@@ -374,6 +390,7 @@ pub mod maps {
     pub const ALLOCATIONS: &str = "ALLOCATIONS";
     pub const COUNTERS: &str = "COUNTERS";
     pub const ERRORS: &str = "ERRORS";
+    pub const RETURNED: &str = "RETURNED";
     pub const STATS: &str = "STATS";
     pub const EVENTS: &str = "EVENTS";
     pub const EXITS: &str = "EXITS";

@@ -44,7 +44,7 @@ const TRACEPOINTS: [(&str, &str); 3] = [
 ];
 
 /// Maps that carry state over a restart.
-const PINNED_MAPS: [&str; 10] = [
+const PINNED_MAPS: [&str; 11] = [
     maps::PROCESSES,
     maps::THREADS,
     maps::CONTEXTS,
@@ -52,6 +52,7 @@ const PINNED_MAPS: [&str; 10] = [
     maps::ALLOCATIONS,
     maps::COUNTERS,
     maps::ERRORS,
+    maps::RETURNED,
     maps::STATS,
     maps::EVENTS,
     maps::EXITS,

@@ -5,7 +5,7 @@ use aya_ebpf::{
     maps::{HashMap, PerCpuArray, PerCpuHashMap, RingBuf},
 };
 use gpu_ebpf::abi::{
-    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Stat, Thread,
+    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat, Thread,
 };
 
 /// Thread-group id → process image. Written here, read and swept by the agent.
@@ -35,6 +35,10 @@ pub(crate) static COUNTERS: PerCpuHashMap<CounterKey, Counters> = PerCpuHashMap:
 /// Failures by class and code.
 #[map]
 pub(crate) static ERRORS: PerCpuHashMap<ErrorKey, u64> = PerCpuHashMap::with_max_entries(8192, 0);
+
+/// What ended with its context. Written by the agent alone; it is here so that it lives as long as the counters do.
+#[map]
+pub(crate) static RETURNED: HashMap<CounterKey, Returns> = HashMap::with_max_entries(8192, 0);
 
 /// What could not be counted, by [`Stat`].
 #[map]

@@ -1,0 +1,339 @@
+//! What each tenant holds and did, per GPU: a pure state machine over kernel counters, process ends, GPU
+//! identities and a clock.
+//!
+//! The kernel keeps one row of counters for each (cgroup, process image, device ordinal). A row of a living
+//! process is part of its tenant's series as it stands; when the process has ended, the row is *settled*: its
+//! totals move into the series' base, which is stored, and only then does the caller delete it from the kernel.
+//! An agent that is killed at any point in between finds either the row or the stored base, never neither, and
+//! [`Saved::settled`] tells it when it finds both.
+
+pub mod series;
+pub mod totals;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use gpu_ebpf::{
+    abi::{Counters, CounterKey, DEVICE_UNKNOWN, ErrorKey, PROCESS_SEEN_FROM_START},
+    call::MemoryKind,
+};
+
+use self::{
+    series::{Saved, SeriesKey, Series, SettledRow},
+    totals::{Returned, Totals},
+};
+use crate::{
+    device::GpuUuid,
+    identity::{Assignment, assign, assign::Evidence},
+    tenant::Tenant,
+};
+
+/// One image of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessKey {
+    pub tgid: u32,
+    pub epoch_ns: u64,
+}
+
+/// What is known of a process that makes CUDA calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Start of the process after boot, in nanoseconds; `None` where the kernel does not say.
+    pub start_boottime_ns: Option<u64>,
+    /// [`gpu_ebpf::abi::Process::flags`].
+    pub flags: u64,
+    /// The GPUs that the process's environment makes visible, in ordinal order; `None` where that is not
+    /// known.
+    pub visible: Option<Vec<GpuUuid>>,
+}
+
+/// How the ledger decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long the calls of a process wait for the driver's process list, which lags, before their GPU is
+    /// taken from the environment alone or given up as unknown.
+    pub gpu_identity: Duration,
+    /// How long the series of an ended tenant stay, so that a last scrape sees its last values.
+    pub ended_tenant: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { gpu_identity: Duration::from_secs(2), ended_tenant: Duration::from_secs(60) }
+    }
+}
+
+/// One reading of everything outside the ledger.
+pub struct Observation<'a> {
+    /// Boot-time clock, in nanoseconds.
+    pub now_ns: u64,
+    pub wall_clock: SystemTime,
+    /// The kernel's counters, added up over CPUs; every key that exists.
+    pub counters: Vec<(CounterKey, Counters)>,
+    /// The kernel's error counters.
+    pub errors: Vec<(ErrorKey, u64)>,
+    /// GPUs that the driver lists a process on; `None` while the driver's lists are not available.
+    pub gpus_of: &'a dyn Fn(u32) -> Option<BTreeSet<GpuUuid>>,
+    /// The tenant of a cgroup, given a process in it; `None` if nobody knows the cgroup any more.
+    pub tenant_of: &'a mut dyn FnMut(u64, u32) -> Arc<Tenant>,
+    /// Whether the tenant's cgroup still exists.
+    pub exists: &'a dyn Fn(&Tenant) -> bool,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    tenant: Arc<Tenant>,
+    /// The GPU, once it is decided.
+    gpu: Option<Option<GpuUuid>>,
+    first_seen_ns: u64,
+    totals: Totals,
+    /// What of `totals` is in a base already.
+    settled: Totals,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Ledger {
+    patience: Patience,
+    processes: BTreeMap<ProcessKey, Process>,
+    rows: BTreeMap<RowKey, Row>,
+    series: BTreeMap<SeriesKey, Series>,
+    unseen: BTreeMap<Arc<Tenant>, Duration>,
+    ended: BTreeSet<ProcessKey>,
+    settled: BTreeMap<RowKey, SettledRow>,
+}
+
+/// [`CounterKey`] with an order.
+pub type RowKey = (u64, u32, u64, i32);
+
+/// The ordered form of a counter key.
+pub fn row_key(key: &CounterKey) -> RowKey {
+    (key.cgroup_id, key.tgid, key.epoch_ns, key.device)
+}
+
+/// The counter key of a row.
+pub fn counter_key(key: &RowKey) -> CounterKey {
+    let &(cgroup_id, tgid, epoch_ns, device) = key;
+    CounterKey { cgroup_id, epoch_ns, tgid, device }
+}
+
+fn process_of(key: &RowKey) -> ProcessKey {
+    ProcessKey { tgid: key.1, epoch_ns: key.2 }
+}
+
+impl Ledger {
+    /// A ledger that goes on where `saved` ended.
+    pub fn new(patience: Patience, saved: Saved) -> Self {
+        let Saved { series, settled, unseen } = saved;
+        Self {
+            patience,
+            processes: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            series: series.into_iter().map(|entry| (entry.key, entry.series)).collect(),
+            unseen: unseen.into_iter().collect(),
+            ended: BTreeSet::new(),
+            settled: settled.into_iter().map(|row| (row.key, row)).collect(),
+        }
+    }
+
+    /// What must be stored before rows are deleted from the kernel.
+    pub fn saved(&self) -> Saved {
+        Saved::of(&self.series, self.settled.values(), &self.unseen)
+    }
+
+    /// Takes note of a process.
+    pub fn process_seen(&mut self, key: ProcessKey, process: Process) {
+        self.processes.insert(key, process);
+    }
+
+    /// Processes that have not ended.
+    pub fn processes(&self) -> impl Iterator<Item = (&ProcessKey, &Process)> {
+        self.processes.iter().filter(|(key, _)| !self.ended.contains(key))
+    }
+
+    /// Takes note of the end of a process, or of its image; its rows are settled with the next observation, which
+    /// must have been read after the end.
+    pub fn process_ended(&mut self, key: ProcessKey) {
+        self.ended.insert(key);
+    }
+
+    /// Adds time during which a tenant's process ran unseen.
+    pub fn unseen(&mut self, tenant: Arc<Tenant>, duration: Duration) {
+        *self.unseen.entry(tenant).or_default() += duration;
+    }
+
+    /// Counts an allocation that ended with its context.
+    pub fn freed_with_context(&mut self, key: &CounterKey, kind: MemoryKind, bytes: u64) {
+        if let Some(row) = self.rows.get_mut(&row_key(key)) {
+            let returned = &mut row.totals.with_context[kind as usize];
+            returned.allocations = returned.allocations.saturating_add(1);
+            returned.bytes = returned.bytes.saturating_add(bytes);
+        }
+    }
+
+    /// Sets what ended with contexts, as an earlier agent had counted it.
+    pub fn restore_freed_with_context(&mut self, key: &CounterKey, returned: [Returned; MemoryKind::COUNT]) {
+        if let Some(row) = self.rows.get_mut(&row_key(key)) {
+            row.totals.with_context = returned;
+        }
+    }
+
+    /// Takes in a reading. Returns the rows that are settled and, once [`Self::saved`] is stored, can be deleted
+    /// from the kernel.
+    pub fn observe(&mut self, observation: Observation<'_>) -> Vec<RowKey> {
+        let Observation { now_ns, wall_clock, counters, errors, gpus_of, tenant_of, exists } = observation;
+        for (key, totals) in counters {
+            self.row(&key, now_ns, tenant_of).totals.counters = totals;
+        }
+        for (key, count) in errors {
+            self.row(&key.who, now_ns, tenant_of).totals.errors.insert((key.class, key.code), count);
+        }
+        let finished = self.decide(now_ns, wall_clock, gpus_of);
+        self.end_series(now_ns, exists);
+        finished
+    }
+
+    /// Forgets rows that the caller has deleted from the kernel.
+    pub fn forget(&mut self, rows: &[RowKey]) {
+        for key in rows {
+            self.settled.remove(key);
+        }
+    }
+
+    /// Every series with its current totals.
+    pub fn totals(&self) -> BTreeMap<SeriesKey, Current> {
+        let mut current: BTreeMap<SeriesKey, Current> = self
+            .series
+            .iter()
+            .map(|(key, series)| {
+                let current =
+                    Current { start: series.start, totals: series.base.clone(), processes: BTreeSet::new() };
+                (key.clone(), current)
+            })
+            .collect();
+        for (key, row) in &self.rows {
+            let Some(gpu) = &row.gpu else { continue };
+            let series = SeriesKey { tenant: Arc::clone(&row.tenant), gpu: gpu.clone() };
+            if let Some(current) = current.get_mut(&series) {
+                current.totals.add(&row.totals.since(&row.settled));
+                current.processes.insert(process_of(key));
+            }
+        }
+        current
+    }
+
+    /// Time that each tenant's processes ran unseen.
+    pub fn unseen_durations(&self) -> impl Iterator<Item = (&Arc<Tenant>, Duration)> {
+        self.unseen.iter().map(|(tenant, duration)| (tenant, *duration))
+    }
+
+    /// Rows whose GPU is not decided yet.
+    pub fn undecided(&self) -> usize {
+        self.rows.values().filter(|row| row.gpu.is_none()).count()
+    }
+
+    fn row(
+        &mut self,
+        key: &CounterKey,
+        now_ns: u64,
+        tenant_of: &mut dyn FnMut(u64, u32) -> Arc<Tenant>,
+    ) -> &mut Row {
+        let row_key = row_key(key);
+        let settled = &self.settled;
+        self.rows.entry(row_key).or_insert_with(|| Row {
+            tenant: tenant_of(key.cgroup_id, key.tgid),
+            gpu: None,
+            first_seen_ns: now_ns,
+            totals: Totals::default(),
+            settled: settled.get(&row_key).map(|row| row.totals.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// Decides on GPUs and settles the rows of processes that ended.
+    fn decide(
+        &mut self,
+        now_ns: u64,
+        wall_clock: SystemTime,
+        gpus_of: &dyn Fn(u32) -> Option<BTreeSet<GpuUuid>>,
+    ) -> Vec<RowKey> {
+        let patience_ns = u64::try_from(self.patience.gpu_identity.as_nanos()).unwrap_or(u64::MAX);
+        let mut finished = Vec::new();
+        for (key, row) in &mut self.rows {
+            let process = self.processes.get(&process_of(key));
+            let ended = self.ended.contains(&process_of(key));
+            let last_word = ended || now_ns.saturating_sub(row.first_seen_ns) >= patience_ns;
+            if row.gpu.is_none() {
+                row.gpu = gpu_of(key.3, process, gpus_of(key.1), last_word);
+            }
+            let Some(gpu) = &row.gpu else { continue };
+            let series_key = SeriesKey { tenant: Arc::clone(&row.tenant), gpu: gpu.clone() };
+            let series =
+                self.series.entry(series_key).or_insert_with(|| Series::starting(wall_clock, now_ns));
+            series.last_active_ns = now_ns;
+            if ended {
+                row.totals.reclaim_all();
+                series.base.add(&row.totals.since(&row.settled));
+                self.settled.insert(*key, SettledRow { key: *key, totals: row.totals.clone() });
+                finished.push(*key);
+            }
+        }
+        for key in &finished {
+            self.rows.remove(key);
+        }
+        for process in std::mem::take(&mut self.ended) {
+            self.processes.remove(&process);
+        }
+        finished
+    }
+
+    /// Ends the series of tenants that are gone.
+    fn end_series(&mut self, now_ns: u64, exists: &dyn Fn(&Tenant) -> bool) {
+        let patience_ns = u64::try_from(self.patience.ended_tenant.as_nanos()).unwrap_or(u64::MAX);
+        self.series.retain(|key, series| {
+            now_ns.saturating_sub(series.last_active_ns) < patience_ns || exists(&key.tenant)
+        });
+        let series = &self.series;
+        self.unseen.retain(|tenant, _| exists(tenant) || series.keys().any(|key| key.tenant == *tenant));
+    }
+}
+
+/// A series as it stands.
+#[derive(Clone, Debug)]
+pub struct Current {
+    /// When its totals were zero.
+    pub start: SystemTime,
+    pub totals: Totals,
+    /// Living processes that use the GPU.
+    pub processes: BTreeSet<ProcessKey>,
+}
+
+/// The GPU of a row: `None` while it is too early to say, `Some(None)` for "unknown" as the last word.
+fn gpu_of(
+    device: i32,
+    process: Option<&Process>,
+    listed: Option<BTreeSet<GpuUuid>>,
+    last_word: bool,
+) -> Option<Option<GpuUuid>> {
+    let seen_from_start = process.is_some_and(|process| process.flags & PROCESS_SEEN_FROM_START != 0);
+    if device == DEVICE_UNKNOWN && seen_from_start {
+        // Nothing of the process was missed: either the call has no context, or the context came by a way that
+        // cannot be seen. No list tells the two apart.
+        return Some(None);
+    }
+    let ordinal = usize::try_from(device).ok();
+    let by_rule = ordinal
+        .and_then(|ordinal| process?.visible.as_ref()?.get(ordinal))
+        .cloned();
+    let evidence = Evidence { by_rule, listed, context_tracked: device != DEVICE_UNKNOWN };
+    match assign(&evidence) {
+        Assignment::Confirmed(gpu) => Some(Some(gpu)),
+        Assignment::Inferred(gpu) => last_word.then_some(Some(gpu)),
+        Assignment::Unknown(_) => last_word.then_some(None),
+    }
+}
