@@ -1,4 +1,5 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
 
 pub mod config;
+pub mod identity;
 pub mod tenant;
