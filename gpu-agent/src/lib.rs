@@ -6,4 +6,5 @@ pub mod export;
 pub mod http;
 pub mod device;
 pub mod config;
+pub mod identity;
 pub mod tenant;

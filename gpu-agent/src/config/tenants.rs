@@ -193,8 +193,11 @@ fn read_path(node: &Node) -> Result<Glob, Vec<Refusal>> {
 
 fn read_unit(node: &Node) -> Result<Glob, Vec<Refusal>> {
     let pattern = text(node)?;
-    if pattern.contains('/') {
-        return Err(Refusal::whole("write the unit's name alone, as in `train-*.service`"));
+    let segments: Vec<&str> = pattern.split('/').collect();
+    if segments.len() > 2 || segments.contains(&"") {
+        return Err(Refusal::whole(
+            "write a unit's name, as in `train-*.service` or `user@1000.service/train.service`",
+        ));
     }
     Glob::new(pattern).map_err(Refusal::whole)
 }

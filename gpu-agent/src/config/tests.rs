@@ -306,7 +306,7 @@ fn bad_tenants_are_refused() {
         "{ name = \"a\\nb\", match = { unit = \"a\" } }",
         "{ name = \"a\" }",
         "{ match = { unit = \"a\" } }",
-        "{ name = \"a\", match = { unit = \"a/b\" } }",
+        "{ name = \"a\", match = { unit = \"/a/b\" } }",
         "{ name = \"a\", match = { cgroup = \"/\" } }",
         "{ name = \"a\", match = { cgroup = \"/a/\" } }",
         "{ name = \"a\", match = { cgroup = \"/a**\" } }",

@@ -115,7 +115,9 @@ pub(super) fn quote(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            control if control.is_control() => quoted += &format!("\\u{:04x}", u32::from(control)),
+            control if control.is_control() => {
+                quoted.extend(format!("\\u{:04x}", u32::from(control)).chars());
+            }
             other => quoted.push(other),
         }
     }

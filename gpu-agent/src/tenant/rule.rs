@@ -16,7 +16,7 @@ pub struct TenantRule {
 pub struct TenantMatch {
     /// Pattern over the cgroup path below the cgroup root; cgroups below a matching one match too.
     pub cgroup: Option<Glob>,
-    /// Pattern over the systemd unit's name.
+    /// Pattern over the systemd unit's name; `user@1000.service` also takes the units of that user manager.
     pub unit: Option<Glob>,
     /// How the container's id begins.
     pub container_id: Option<String>,
@@ -66,7 +66,7 @@ impl TenantMatch {
             && condition(cgroup.as_ref(), origin.cgroup_path, |glob, path| {
                 path != "/" && glob.matches_path_or_ancestor(path)
             })
-            && condition(unit.as_ref(), origin.unit, Glob::matches)
+            && condition(unit.as_ref(), origin.unit, Glob::matches_path_or_ancestor)
             && condition(container_id.as_ref(), origin.container_id, |prefix, id| id.starts_with(prefix))
             && condition(pod_uid.as_ref(), origin.pod_uid, |wanted, uid| wanted == uid)
             && condition(exe.as_ref(), origin.exe, Glob::matches)

@@ -1,0 +1,7 @@
+//! Which GPU a call was made on, and which process made it.
+//!
+//! The kernel sees a CUDA device ordinal, which means nothing outside its process. [`visible_devices`] works out
+//! which GPU the ordinal stands for by the driver's rules, [`assign`] accepts that only as far as NVML's process
+//! lists agree, and [`process`] reads what both need from `/proc`.
+
+pub mod process;
