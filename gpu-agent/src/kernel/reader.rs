@@ -18,6 +18,9 @@ use super::{
     syscall,
 };
 
+/// The kernel's own "not supported", which leaks out of `bpf(2)` and has no name in the C library.
+const ENOTSUPP: i32 = 524;
+
 /// Why a map could not be read or written.
 #[derive(Debug, Error)]
 pub enum ReadError {
@@ -195,5 +198,5 @@ impl Reader {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTSUPP | libc::EOPNOTSUPP))
+    matches!(error.raw_os_error(), Some(libc::EINVAL | ENOTSUPP | libc::EOPNOTSUPP))
 }
