@@ -20,8 +20,7 @@ use std::{
 };
 
 use gpu_ebpf::{
-    abi::{Counters, CounterKey, DEVICE_UNKNOWN, ErrorKey, PROCESS_SEEN_FROM_START},
-    call::MemoryKind,
+    abi::{CounterKey, Counters, DEVICE_UNKNOWN, ErrorKey, PROCESS_SEEN_FROM_START, Returns},
 };
 
 use self::{
@@ -78,6 +77,8 @@ pub struct Observation<'a> {
     pub counters: Vec<(CounterKey, Counters)>,
     /// The kernel's error counters.
     pub errors: Vec<(ErrorKey, u64)>,
+    /// What ended with its context.
+    pub returned: Vec<(CounterKey, Returns)>,
     /// GPUs that the driver lists a process on; `None` while the driver's lists are not available.
     pub gpus_of: &'a dyn Fn(u32) -> Option<BTreeSet<GpuUuid>>,
     /// The tenant of a cgroup, given a process in it; `None` if nobody knows the cgroup any more.
@@ -168,31 +169,21 @@ impl Ledger {
         *self.unseen.entry(tenant).or_default() += duration;
     }
 
-    /// Counts an allocation that ended with its context.
-    pub fn freed_with_context(&mut self, key: &CounterKey, kind: MemoryKind, bytes: u64) {
-        if let Some(row) = self.rows.get_mut(&row_key(key)) {
-            let returned = &mut row.totals.with_context[kind as usize];
-            returned.allocations = returned.allocations.saturating_add(1);
-            returned.bytes = returned.bytes.saturating_add(bytes);
-        }
-    }
-
-    /// Sets what ended with contexts, as an earlier agent had counted it.
-    pub fn restore_freed_with_context(&mut self, key: &CounterKey, returned: [Returned; MemoryKind::COUNT]) {
-        if let Some(row) = self.rows.get_mut(&row_key(key)) {
-            row.totals.with_context = returned;
-        }
-    }
-
     /// Takes in a reading. Returns the rows that are settled and, once [`Self::saved`] is stored, can be deleted
     /// from the kernel.
     pub fn observe(&mut self, observation: Observation<'_>) -> Vec<RowKey> {
-        let Observation { now_ns, wall_clock, counters, errors, gpus_of, tenant_of, exists } = observation;
+        let Observation { now_ns, wall_clock, counters, errors, returned, gpus_of, tenant_of, exists } = observation;
         for (key, totals) in counters {
             self.row(&key, now_ns, tenant_of).totals.counters = totals;
         }
         for (key, count) in errors {
             self.row(&key.who, now_ns, tenant_of).totals.errors.insert((key.class, key.code), count);
+        }
+        for (key, returns) in returned {
+            let row = self.row(&key, now_ns, tenant_of);
+            for (total, kind) in row.totals.with_context.iter_mut().zip(returns.kinds) {
+                *total = Returned { allocations: kind.calls, bytes: kind.bytes };
+            }
         }
         let finished = self.decide(now_ns, wall_clock, gpus_of);
         self.end_series(now_ns, exists);

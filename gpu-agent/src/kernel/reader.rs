@@ -168,6 +168,23 @@ impl Reader {
             .map_err(|source| ReadError::Map { map, action: "written", source })
     }
 
+    /// Writes elements of a per-CPU map, all of the value on the first CPU.
+    pub fn write_per_cpu<K: IntoBytes + Immutable, V: IntoBytes + Immutable>(
+        self,
+        kernel: &Kernel,
+        map: &'static str,
+        rows: &[(K, V)],
+    ) -> Result<(), ReadError> {
+        let descriptor = kernel.map(map)?;
+        for (key, value) in rows {
+            let mut values = value.as_bytes().to_vec();
+            values.resize(value.as_bytes().len() * self.cpus, 0);
+            syscall::update(descriptor, key.as_bytes(), &values)
+                .map_err(|source| ReadError::Map { map, action: "written", source })?;
+        }
+        Ok(())
+    }
+
     /// Removes one element; none there is no error.
     pub fn remove<K: IntoBytes + Immutable>(
         self,

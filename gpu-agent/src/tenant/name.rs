@@ -1,5 +1,7 @@
 //! From a cgroup path to the tenant that it belongs to.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     cgroup_path::outermost,
     rule::{Origin, TenantRule, first_match},
@@ -10,7 +12,7 @@ use super::{
 const SHORT_ID_DIGITS: usize = 12;
 
 /// Whom GPU calls are counted for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Tenant {
     /// Name for people: configured, or the unit's, the pod's UID, the container's short id, the path, `host`.
     pub name: String,
@@ -28,7 +30,7 @@ pub struct Tenant {
 }
 
 /// What a tenant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TenantKind {
     /// Named by a `[[tenant]]` entry.
     Configured,

@@ -113,6 +113,32 @@ impl<H: HostFiles> Resolver<H> {
         Ok(self.tenant_of_path(&path))
     }
 
+    /// The tenant of a process by its current cgroup, for what is not reported by the kernel's probes.
+    ///
+    /// # Errors
+    ///
+    /// The process is gone, or its cgroups contradict each other.
+    pub fn resolve_process(&mut self, process: ProcessRef, now: Instant) -> Result<Arc<Tenant>, Unresolved> {
+        let gone = Unresolved::UnknownCgroup { cgroup_id: 0 };
+        let facts = self.facts(process, now).ok_or_else(|| gone.clone())?;
+        let cgroup =
+            facts.cgroup.map_err(|source| Unresolved::Conflict { pid: process.pid, source })?;
+        let telling = cgroup.telling.filter(|path| {
+            let named = innermost(path);
+            named.pod_uid.is_some() || named.container_id.is_some() || cgroup.unified.is_none()
+        });
+        let path: Arc<str> = telling.or(cgroup.unified).map(Arc::from).ok_or(gone)?;
+        if facts.claims != ProcessClaims::default() {
+            return Ok(Arc::new(Tenant::of_path(&path, &facts.claims, &self.rules)));
+        }
+        Ok(self.tenant_of_path(&path))
+    }
+
+    /// Whether a tenant's cgroup is still there; false for tenants that have no single one.
+    pub fn exists(&self, tenant: &Tenant) -> bool {
+        tenant.cgroup_path.as_deref().is_some_and(|path| self.host.cgroup_id(path.as_ref()).is_ok())
+    }
+
     /// Reads what can be read about a process while it runs, so that it can still be named after its end. To be
     /// called when a process makes its first GPU call.
     pub fn note_process(&mut self, process: ProcessRef, now: Instant) {
