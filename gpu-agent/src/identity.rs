@@ -4,4 +4,11 @@
 //! which GPU the ordinal stands for by the driver's rules, [`assign`] accepts that only as far as NVML's process
 //! lists agree, and [`process`] reads what both need from `/proc`.
 
+pub mod assign;
 pub mod process;
+pub mod visible_devices;
+
+pub use self::{
+    assign::{Assignment, Evidence, NvmlSample, UnknownGpu, assign},
+    visible_devices::{Environment, Gpu, MigDevice, NotKnowable, visible_devices},
+};

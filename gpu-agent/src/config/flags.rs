@@ -72,7 +72,6 @@ impl clap::Args for Flags {
                     .long(key.flag.trim_start_matches('-').to_owned())
                     .value_name("VALUE")
                     .action(action)
-                    .allow_hyphen_values(true)
                     .hide_short_help(key.name.contains('.'))
                     .help_heading("Configuration")
                     .help(format!("{} Takes {}. [env: {}]{default}", key.help, key.expected, key.variable)),

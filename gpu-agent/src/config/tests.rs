@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::Parser;
+use proptest::prelude::{Strategy, proptest};
 
 use super::*;
 
@@ -401,5 +402,36 @@ fn the_help_names_every_flag() {
     let help = <Command as clap::CommandFactory>::command().render_long_help().to_string();
     for key in keys() {
         assert!(help.contains(&format!("{} <VALUE>", key.flag)), "{}", key.flag);
+    }
+}
+
+/// Lines of real keys with fitting and unfitting values, and lines of anything.
+fn lines() -> impl Strategy<Value = Vec<String>> {
+    let known = (0..VALUES.len(), 0..4_usize).prop_map(|(at, form)| {
+        let (key, good, _, bad) = VALUES[at];
+        match form {
+            0 => format!("{key} = {bad}"),
+            1 => format!("{key}x = {good}"),
+            _ => format!("{key} = {good}"),
+        }
+    });
+    let line = proptest::strategy::Union::new([known.boxed(), "\\PC{0,30}".boxed()]);
+    proptest::collection::vec(line, 0..6)
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_taken_or_every_refusal_has_a_place(lines in lines()) {
+        let text = lines.join("\n");
+        match load_file(&text) {
+            Ok(loaded) => assert_eq!(loaded.settings.len(), VALUES.len()),
+            Err(errors) => {
+                assert!(errors.iter().count() > 0);
+                for error in &errors {
+                    let place = error.to_string();
+                    assert!(place.starts_with("agent.toml:") || place.starts_with("default: "), "{place}");
+                }
+            }
+        }
     }
 }

@@ -80,7 +80,7 @@ impl Host {
         let path = proc_root.join("self/mountinfo");
         let mountinfo = fs::read(&path).map_err(|source| HostError::Proc { path, source })?;
         let mount = cgroup_root.map(Path::to_path_buf).or_else(|| cgroup2_mount(&mountinfo));
-        let cgroup = mount.map(open_cgroup2).transpose()?;
+        let cgroup = mount.as_deref().map(open_cgroup2).transpose()?;
         Ok(Self { cgroup, proc_root: proc_root.to_path_buf() })
     }
 
@@ -104,7 +104,10 @@ impl Host {
     }
 }
 
-fn open_cgroup2(path: PathBuf) -> Result<(PathBuf, OwnedFd), HostError> {
+fn open_cgroup2(path: &Path) -> Result<(PathBuf, OwnedFd), HostError> {
+    // The kernel answers lookups with real paths, which have to begin with this one.
+    let path =
+        path.canonicalize().map_err(|source| HostError::Cgroup { path: path.to_path_buf(), source })?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(&path, flags, Mode::empty())
         .and_then(|directory| rustix::fs::fstatfs(&directory).map(|found| (directory, found.f_type)));
@@ -139,8 +142,9 @@ impl HostFiles for Host {
         let found = kernfs::open_by_id(mount.as_fd(), id)?;
         let link = format!("self/fd/{}", found.as_raw_fd());
         let path = fs::read_link(self.proc_root.join(link))?;
-        let relative =
-            path.strip_prefix(root).map_err(|_outside| io::Error::from(io::ErrorKind::NotFound))?;
+        let relative = path.strip_prefix(root).map_err(|_outside| {
+            io::Error::new(io::ErrorKind::Unsupported, "the cgroup is not reachable below the cgroup root")
+        })?;
         Ok(Path::new("/").join(relative))
     }
 

@@ -56,6 +56,7 @@ pub struct Resolver<H> {
     host: H,
     rules: Vec<TenantRule>,
     needs_claims: bool,
+    retention: Duration,
     index: CgroupIndex,
     /// Tenants of paths, where no claim decides.
     tenants: HashMap<Arc<str>, Arc<Tenant>>,
@@ -78,6 +79,7 @@ impl<H: HostFiles> Resolver<H> {
             host,
             rules,
             needs_claims,
+            retention: limits.retention,
             index: CgroupIndex::new(limits),
             tenants: HashMap::new(),
             processes: HashMap::new(),
@@ -151,9 +153,10 @@ impl<H: HostFiles> Resolver<H> {
         self.processes.remove(&process);
     }
 
-    /// Learns the cgroups that exist and forgets what has not been needed for `retention`. To be called from time
-    /// to time.
-    pub fn refresh(&mut self, now: Instant, retention: Duration) {
+    /// Learns the cgroups that exist and forgets what has not been needed for [`Limits::retention`]. To be called
+    /// from time to time.
+    pub fn refresh(&mut self, now: Instant) {
+        let retention = self.retention;
         self.index.refresh(&self.host, now);
         self.processes.retain(|_, facts| now.saturating_duration_since(facts.last_used) <= retention);
         self.tenants.clear();

@@ -120,11 +120,13 @@ fn claims_are_remembered_after_the_process_ended() {
 
 #[test]
 fn facts_of_processes_are_dropped_after_the_retention() {
-    let mut resolver = resolver(hierarchy().process(42, START_TICKS, "0::/\n"));
+    let host = hierarchy().process(42, START_TICKS, "0::/\n");
+    let limits = Limits { retention: Duration::from_secs(60), ..Limits::default() };
+    let mut resolver = Resolver::new(host, Vec::new(), limits);
     let start = Instant::now();
     resolver.note_process(PROCESS, start);
-    resolver.refresh(start + Duration::from_secs(60), Duration::from_secs(60));
+    resolver.refresh(start + Duration::from_secs(60));
     assert_eq!(resolver.processes.len(), 1);
-    resolver.refresh(start + Duration::from_secs(61), Duration::from_secs(60));
+    resolver.refresh(start + Duration::from_secs(61));
     assert_eq!(resolver.processes.len(), 0);
 }
