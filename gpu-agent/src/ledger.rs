@@ -16,7 +16,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use gpu_ebpf::{
@@ -28,8 +28,10 @@ use self::{
     totals::{Returned, Totals},
 };
 use crate::{
-    device::GpuUuid,
-    identity::{Assignment, assign, assign::Evidence},
+    identity::{
+        Assignment, assign,
+        assign::{Evidence, NvmlSample},
+    },
     tenant::Tenant,
 };
 
@@ -49,28 +51,35 @@ pub struct Process {
     pub flags: u64,
     /// The GPUs that the process's environment makes visible, in ordinal order; `None` where that is not
     /// known.
-    pub visible: Option<Vec<GpuUuid>>,
+    pub visible: Option<Vec<String>>,
 }
 
 /// How the ledger decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// How long the calls of a process wait for the driver's process list, which lags, before their GPU is
-    /// taken from the environment alone or given up as unknown.
+    /// How long the calls of a process wait for the driver's process list before their GPU is taken from the
+    /// environment alone or given up as unknown.
     pub gpu_identity: Duration,
+    /// How far the driver's process list may be behind.
+    pub process_list_lag: Duration,
     /// How long the series of an ended tenant stay, so that a last scrape sees its last values.
     pub ended_tenant: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { gpu_identity: Duration::from_secs(2), ended_tenant: Duration::from_secs(60) }
+        Self {
+            gpu_identity: Duration::from_secs(2),
+            process_list_lag: Duration::from_millis(500),
+            ended_tenant: Duration::from_secs(60),
+        }
     }
 }
 
 /// One reading of everything outside the ledger.
 pub struct Observation<'a> {
-    /// Boot-time clock, in nanoseconds.
+    pub now: Instant,
+    /// Boot-time clock, which means the same to the next agent, in nanoseconds.
     pub now_ns: u64,
     pub wall_clock: SystemTime,
     /// The kernel's counters, added up over CPUs; every key that exists.
@@ -79,20 +88,32 @@ pub struct Observation<'a> {
     pub errors: Vec<(ErrorKey, u64)>,
     /// What ended with its context.
     pub returned: Vec<(CounterKey, Returns)>,
-    /// GPUs that the driver lists a process on; `None` while the driver's lists are not available.
-    pub gpus_of: &'a dyn Fn(u32) -> Option<BTreeSet<GpuUuid>>,
-    /// The tenant of a cgroup, given a process in it; `None` if nobody knows the cgroup any more.
+    /// GPUs that the driver lists processes on; `None` while the driver's lists are not available.
+    pub listed: Option<&'a ListedProcesses>,
+    /// The tenant of a cgroup, given a process in it.
     pub tenant_of: &'a mut dyn FnMut(u64, u32) -> Arc<Tenant>,
     /// Whether the tenant's cgroup still exists.
     pub exists: &'a dyn Fn(&Tenant) -> bool,
 }
 
+/// The driver's process lists, of all GPUs.
+#[derive(Clone, Debug)]
+pub struct ListedProcesses {
+    /// GPU UUIDs by process.
+    pub gpus: BTreeMap<u32, BTreeSet<String>>,
+    /// When the oldest of the lists was read.
+    pub sampled_at: Instant,
+}
+
+/// A GPU's UUID; `None` where it could not be established.
+pub type GpuLabel = Option<Arc<str>>;
+
 #[derive(Clone, Debug)]
 struct Row {
     tenant: Arc<Tenant>,
     /// The GPU, once it is decided.
-    gpu: Option<Option<GpuUuid>>,
-    first_seen_ns: u64,
+    gpu: Option<GpuLabel>,
+    first_seen: Instant,
     totals: Totals,
     /// What of `totals` is in a base already.
     settled: Totals,
@@ -172,20 +193,21 @@ impl Ledger {
     /// Takes in a reading. Returns the rows that are settled and, once [`Self::saved`] is stored, can be deleted
     /// from the kernel.
     pub fn observe(&mut self, observation: Observation<'_>) -> Vec<RowKey> {
-        let Observation { now_ns, wall_clock, counters, errors, returned, gpus_of, tenant_of, exists } = observation;
+        let Observation { now, now_ns, wall_clock, counters, errors, returned, listed, tenant_of, exists } =
+            observation;
         for (key, totals) in counters {
-            self.row(&key, now_ns, tenant_of).totals.counters = totals;
+            self.row(&key, now, tenant_of).totals.counters = totals;
         }
         for (key, count) in errors {
-            self.row(&key.who, now_ns, tenant_of).totals.errors.insert((key.class, key.code), count);
+            self.row(&key.who, now, tenant_of).totals.errors.insert((key.class, key.code), count);
         }
         for (key, returns) in returned {
-            let row = self.row(&key, now_ns, tenant_of);
+            let row = self.row(&key, now, tenant_of);
             for (total, kind) in row.totals.with_context.iter_mut().zip(returns.kinds) {
                 *total = Returned { allocations: kind.calls, bytes: kind.bytes };
             }
         }
-        let finished = self.decide(now_ns, wall_clock, gpus_of);
+        let finished = self.decide(now, now_ns, wall_clock, listed);
         self.end_series(now_ns, exists);
         finished
     }
@@ -232,7 +254,7 @@ impl Ledger {
     fn row(
         &mut self,
         key: &CounterKey,
-        now_ns: u64,
+        now: Instant,
         tenant_of: &mut dyn FnMut(u64, u32) -> Arc<Tenant>,
     ) -> &mut Row {
         let row_key = row_key(key);
@@ -240,7 +262,7 @@ impl Ledger {
         self.rows.entry(row_key).or_insert_with(|| Row {
             tenant: tenant_of(key.cgroup_id, key.tgid),
             gpu: None,
-            first_seen_ns: now_ns,
+            first_seen: now,
             totals: Totals::default(),
             settled: settled.get(&row_key).map(|row| row.totals.clone()).unwrap_or_default(),
         })
@@ -249,18 +271,24 @@ impl Ledger {
     /// Decides on GPUs and settles the rows of processes that ended.
     fn decide(
         &mut self,
+        now: Instant,
         now_ns: u64,
         wall_clock: SystemTime,
-        gpus_of: &dyn Fn(u32) -> Option<BTreeSet<GpuUuid>>,
+        listed: Option<&ListedProcesses>,
     ) -> Vec<RowKey> {
-        let patience_ns = u64::try_from(self.patience.gpu_identity.as_nanos()).unwrap_or(u64::MAX);
+        let nobody = BTreeSet::new();
         let mut finished = Vec::new();
         for (key, row) in &mut self.rows {
             let process = self.processes.get(&process_of(key));
             let ended = self.ended.contains(&process_of(key));
-            let last_word = ended || now_ns.saturating_sub(row.first_seen_ns) >= patience_ns;
             if row.gpu.is_none() {
-                row.gpu = gpu_of(key.3, process, gpus_of(key.1), last_word);
+                let nvml = listed.map(|listed| NvmlSample {
+                    gpus: listed.gpus.get(&key.1).unwrap_or(&nobody),
+                    sampled_at: listed.sampled_at,
+                });
+                let waited = now.saturating_duration_since(row.first_seen);
+                let last_word = ended || waited >= self.patience.gpu_identity;
+                row.gpu = gpu_of(key.3, process, row.first_seen, nvml, last_word, &self.patience);
             }
             let Some(gpu) = &row.gpu else { continue };
             let series_key = SeriesKey { tenant: Arc::clone(&row.tenant), gpu: gpu.clone() };
@@ -308,23 +336,26 @@ pub struct Current {
 fn gpu_of(
     device: i32,
     process: Option<&Process>,
-    listed: Option<BTreeSet<GpuUuid>>,
+    since: Instant,
+    nvml: Option<NvmlSample<'_>>,
     last_word: bool,
-) -> Option<Option<GpuUuid>> {
+    patience: &Patience,
+) -> Option<GpuLabel> {
     let seen_from_start = process.is_some_and(|process| process.flags & PROCESS_SEEN_FROM_START != 0);
     if device == DEVICE_UNKNOWN && seen_from_start {
         // Nothing of the process was missed: either the call has no context, or the context came by a way that
         // cannot be seen. No list tells the two apart.
         return Some(None);
     }
-    let ordinal = usize::try_from(device).ok();
-    let by_rule = ordinal
-        .and_then(|ordinal| process?.visible.as_ref()?.get(ordinal))
-        .cloned();
-    let evidence = Evidence { by_rule, listed, context_tracked: device != DEVICE_UNKNOWN };
-    match assign(&evidence) {
-        Assignment::Confirmed(gpu) => Some(Some(gpu)),
-        Assignment::Inferred(gpu) => last_word.then_some(Some(gpu)),
+    let evidence = Evidence {
+        visible: process.and_then(|process| process.visible.as_deref()),
+        ordinal: u32::try_from(device).ok(),
+        since,
+        nvml,
+    };
+    match assign(&evidence, patience.process_list_lag) {
+        Assignment::Confirmed(gpu) => Some(Some(Arc::from(gpu))),
+        Assignment::Inferred(gpu) => last_word.then(|| Some(Arc::from(gpu))),
         Assignment::Unknown(_) => last_word.then_some(None),
     }
 }

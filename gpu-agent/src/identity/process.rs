@@ -25,6 +25,11 @@ pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
+/// A start time in ticks as nanoseconds since boot.
+pub fn nanoseconds(ticks: u64) -> u64 {
+    ticks.saturating_mul(NANOSECONDS_PER_TICK)
+}
+
 /// Whether a start time in nanoseconds, as the kernel has it, is the one that procfs shows in ticks.
 pub fn is_same_start(start_time_ns: u64, ticks: u64) -> bool {
     start_time_ns / NANOSECONDS_PER_TICK == ticks

@@ -254,6 +254,19 @@ impl Kernel {
         }
     }
 
+    /// Whether detaching takes milliseconds rather than a tenth of a second for each function.
+    pub fn detaches_quickly(&self) -> bool {
+        self.multi.is_some()
+    }
+
+    /// Detaches every program from every library and tracepoint.
+    pub fn detach_all(&mut self) {
+        for (_, attached) in std::mem::take(&mut self.libraries) {
+            detach(attached);
+        }
+        detach(std::mem::take(&mut self.tracepoints));
+    }
+
     /// Removes the links of another version of the object, once this one's are in place. Until then both
     /// count, which is harmless: an entry that is reported twice is one call.
     pub fn drop_stale_links(&mut self) {

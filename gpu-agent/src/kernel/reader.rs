@@ -115,6 +115,18 @@ impl Reader {
         Ok(contexts)
     }
 
+    /// One element of a map of single values.
+    pub fn one<K, V>(self, kernel: &Kernel, map: &'static str, key: &K) -> Result<Option<V>, ReadError>
+    where
+        K: IntoBytes + Immutable,
+        V: FromBytes + IntoBytes,
+    {
+        let mut value = V::new_zeroed();
+        let found = syscall::lookup(kernel.map(map)?, key.as_bytes(), value.as_mut_bytes())
+            .map_err(|source| ReadError::Map { map, action: "read", source })?;
+        Ok(found.then_some(value))
+    }
+
     /// Every element of a map of single values.
     pub fn all<K, V>(self, kernel: &Kernel, map: &'static str) -> Result<Vec<(K, V)>, ReadError>
     where

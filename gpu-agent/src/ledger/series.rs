@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, sync::Arc, time::{Duration, SystemTime}};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RowKey, totals::Totals};
-use crate::{device::GpuUuid, tenant::Tenant};
+use super::{GpuLabel, RowKey, totals::Totals};
+use crate::tenant::Tenant;
 
 /// A tenant on a GPU; `None` is use whose GPU could not be established.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SeriesKey {
     pub tenant: Arc<Tenant>,
-    pub gpu: Option<GpuUuid>,
+    pub gpu: GpuLabel,
 }
 
 /// What is known of a series beside its living processes.

@@ -44,6 +44,8 @@ pub enum TenantKind {
     Cgroup,
     /// The root cgroup.
     Root,
+    /// Nobody can be named: cgroup and process were gone before they were looked at.
+    Unknown,
 }
 
 impl TenantKind {
@@ -56,6 +58,7 @@ impl TenantKind {
             Self::Pod => "pod",
             Self::Cgroup => "cgroup",
             Self::Root => "root",
+            Self::Unknown => "unknown",
         }
     }
 }

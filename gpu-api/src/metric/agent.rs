@@ -27,7 +27,7 @@ pub static PROBES_MISSED: Descriptor = Descriptor::counter(
     "{event}",
     Int,
     &[&[required(&GPU_AGENT_MISS_REASON)]],
-    "Calls that a probe did not see although it was attached.",
+    "Calls that were seen in part or not at all although a probe was attached.",
 );
 pub static EVENTS_DROPPED: Descriptor = Descriptor::counter(
     "gpu.agent.events.dropped",
@@ -54,7 +54,7 @@ pub static BLIND_DURATION: Descriptor = Descriptor::counter(
     "s",
     Double,
     &[],
-    "Time between two agents on this node during which no probe was attached.",
+    "Time since the first agent of this boot during which no probe was attached.",
 );
 pub static LEDGER_DISCREPANCY: Descriptor = Descriptor::gauge(
     "gpu.agent.ledger.discrepancy",

@@ -84,7 +84,14 @@ pub static MEMORY_FREED: Descriptor = Descriptor::counter(
     "By",
     Int,
     &[ON_DEVICE, TENANT, MEMORY_KIND],
-    "Bytes freed, also by the end of a context or a process.",
+    "Bytes freed by a call or with their context.",
+);
+pub static MEMORY_RECLAIMED: Descriptor = Descriptor::counter(
+    "gpu.tenant.memory.reclaimed",
+    "By",
+    Int,
+    &[ON_DEVICE, TENANT, MEMORY_KIND],
+    "Bytes that processes still held when they ended, which the driver took back.",
 );
 pub static MEMORY_ALLOCATIONS: Descriptor = Descriptor::counter(
     "gpu.tenant.memory.allocations",
@@ -146,6 +153,7 @@ pub static ALL: &[&Descriptor] = &[
     &MEMORY_USAGE,
     &MEMORY_ALLOCATED,
     &MEMORY_FREED,
+    &MEMORY_RECLAIMED,
     &MEMORY_ALLOCATIONS,
     &MEMORY_FOOTPRINT,
     &MEMCPY_IO,

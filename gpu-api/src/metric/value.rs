@@ -100,6 +100,10 @@ values! {
         Container = "container",
         SystemdUnit = "systemd_unit",
         Cgroup = "cgroup",
+        /// Everything in the root cgroup.
+        Root = "root",
+        /// Cgroup and process were gone before they could be named.
+        Unknown = "unknown",
     }
 
     /// How memory was allocated; an allocation has one kind for its whole life.
@@ -128,6 +132,8 @@ values! {
         Peer = "peer",
         /// The driver infers it from the addresses (`cuMemcpy`, batches).
         Unified = "unified",
+        /// To, from or between CUDA arrays.
+        Array = "array",
     }
 
     /// Family of a driver call.
@@ -152,14 +158,22 @@ values! {
         Failed = "failed",
     }
 
-    /// Why a probe did not run although its function was called.
+    /// Why a call was seen in part or not at all.
     MissReason {
         /// The kernel was already running a program on that CPU.
         Recursion = "recursion",
-        /// The kernel had no room for the return probe.
-        ReturnMissed = "return_missed",
-        /// A return was seen without its entry.
+        /// A return was seen without its entry: the call was under way when the probes were attached.
         ReturnUnmatched = "return_unmatched",
+        /// An entry never returned: a signal handler jumped out of the call.
+        Abandoned = "abandoned",
+        /// User memory that the call points to could not be read.
+        UserFault = "user_fault",
+        /// Something was freed that had been allocated before the probes were attached.
+        UnknownFree = "unknown_free",
+        /// A batch or range was longer than the probes follow.
+        Truncated = "truncated",
+        /// An array has a format whose size does not follow from its descriptor.
+        UnknownFormat = "unknown_format",
     }
 
     /// Why an event did not reach the ledger.

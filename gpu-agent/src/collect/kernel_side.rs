@@ -1,0 +1,276 @@
+//! The kernel's probes with everything that reads them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::{AsRawFd as _, RawFd},
+    path::Path,
+};
+
+use aya::maps::{MapData, RingBuf};
+use gpu_ebpf::{
+    abi::{
+        Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Record, Returns, maps,
+    },
+    call::MemoryKind,
+};
+use tracing::{info, warn};
+use zerocopy::{FromBytes as _, FromZeros as _};
+
+use super::{
+    dump::Dump,
+    processes::ProcessReader,
+    view::{KernelState, LibraryState},
+};
+use crate::{
+    kernel::{
+        loader::{Kernel, KernelError},
+        reader::{ReadError, Reader},
+    },
+    ledger::ProcessKey,
+    probe::manager::{Late, Manager},
+};
+
+/// One reading of the counters.
+#[derive(Debug)]
+pub struct Reading {
+    pub counters: Vec<(CounterKey, Counters)>,
+    pub errors: Vec<(ErrorKey, u64)>,
+    pub returned: Vec<(CounterKey, Returns)>,
+}
+
+/// The loaded programs, their rings and the probes on libraries.
+#[derive(Debug)]
+pub struct KernelSide {
+    kernel: Kernel,
+    reader: Reader,
+    manager: Manager,
+    events: RingBuf<MapData>,
+    exits: RingBuf<MapData>,
+    undecodable: u64,
+    rows: usize,
+}
+
+impl KernelSide {
+    /// Puts the parts together; probes are attached by [`Self::start`].
+    pub fn new(mut kernel: Kernel, reader: Reader, manager: Manager) -> Result<Self, KernelError> {
+        let events = kernel.take_ring(maps::EVENTS)?;
+        let exits = kernel.take_ring(maps::EXITS)?;
+        Ok(Self { kernel, reader, manager, events, exits, undecodable: 0, rows: 0 })
+    }
+
+    /// Restores maps that could not be pinned, then attaches what can be found. Returns processes that had their
+    /// library before.
+    pub fn start(&mut self, stored_maps: &Path, processes: &ProcessReader) -> Vec<Late> {
+        if !self.kernel.adopted()
+            && let Some(mut dump) = Dump::take(stored_maps)
+        {
+            dump.keep_living(|tgid, process| {
+                process.start_boottime_ns != 0 && processes.is_alive(tgid, Some(process.start_boottime_ns))
+            });
+            match dump.restore(self.reader, &self.kernel) {
+                Ok(()) => info!(
+                    processes = dump.processes.len(),
+                    allocations = dump.allocations.len(),
+                    "what processes hold is taken over from the stored maps"
+                ),
+                Err(error) => warn!(%error, "the stored maps could not be restored in full"),
+            }
+        }
+        self.manager.attach_known_paths(&mut self.kernel);
+        let late = self.manager.rescan(&mut self.kernel);
+        self.kernel.drop_stale_links();
+        late
+    }
+
+    /// Looks for libraries; returns processes that had theirs before it was probed.
+    pub fn rescan(&mut self) -> Vec<Late> {
+        self.manager.rescan(&mut self.kernel)
+    }
+
+    /// Stores the maps where they are not pinned; the probes go with the agent then.
+    pub fn stop(&mut self, stored_maps: &Path) {
+        if self.kernel.pinned() {
+            return;
+        }
+        // Links by the hundred take many seconds to go; a few go at once, and then nothing changes under the dump.
+        if self.kernel.detaches_quickly() {
+            self.kernel.detach_all();
+        }
+        match Dump::read(self.reader, &self.kernel) {
+            Ok(dump) => {
+                if let Err(error) = dump.save(stored_maps) {
+                    warn!(%error, "the maps cannot be stored: the next agent begins with nothing");
+                }
+            }
+            Err(error) => warn!(%error, "the maps cannot be read: the next agent begins with nothing"),
+        }
+    }
+
+    /// Descriptors that become readable when there are records.
+    pub fn ring_descriptors(&self) -> [RawFd; 2] {
+        [self.events.as_raw_fd(), self.exits.as_raw_fd()]
+    }
+
+    /// Takes all records out of the rings, oldest first.
+    ///
+    /// Ends are taken first: what a process did before its end is in the other ring by then.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        for ring in [&mut self.exits, &mut self.events] {
+            while let Some(item) = ring.next() {
+                match Record::read_from_bytes(&item) {
+                    Ok(record) => records.push(record),
+                    Err(_) => self.undecodable += 1,
+                }
+            }
+        }
+        records.sort_by_key(|record| record.time_ns);
+        records
+    }
+
+    /// Counts a record of a kind that this agent does not know.
+    pub fn count_undecodable(&mut self) {
+        self.undecodable += 1;
+    }
+
+    /// Reads all counters.
+    pub fn read(&mut self) -> Result<Reading, ReadError> {
+        let counters = self.reader.counters(&self.kernel)?;
+        self.rows = counters.len();
+        Ok(Reading {
+            counters,
+            errors: self.reader.errors(&self.kernel)?,
+            returned: self.reader.returned(&self.kernel)?,
+        })
+    }
+
+    /// The kernel's table of processes.
+    pub fn processes(&self) -> Result<Vec<(u32, Process)>, ReadError> {
+        self.reader.processes(&self.kernel)
+    }
+
+    /// The processes that have rows of counters.
+    pub fn row_processes(&self) -> Result<BTreeSet<ProcessKey>, ReadError> {
+        let rows = self.reader.counters(&self.kernel)?.into_iter().map(|(key, _)| key);
+        let error_rows = self.reader.errors(&self.kernel)?.into_iter().map(|(key, _)| key.who);
+        Ok(rows
+            .chain(error_rows)
+            .map(|key| ProcessKey { tgid: key.tgid, epoch_ns: key.epoch_ns })
+            .collect())
+    }
+
+    /// Removes processes from the kernel's table that are not there any more; returns the others.
+    pub fn reconcile_processes(&self, alive: &ProcessReader) -> Result<BTreeSet<ProcessKey>, ReadError> {
+        let mut living = BTreeSet::new();
+        for (tgid, process) in self.processes()? {
+            let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
+            if alive.is_alive(tgid, start_ns) {
+                living.insert(ProcessKey { tgid, epoch_ns: process.epoch_ns });
+            } else {
+                self.reader.remove(&self.kernel, maps::PROCESSES, &tgid)?;
+            }
+        }
+        Ok(living)
+    }
+
+    /// Takes what ended with its context out of the table, and counts it.
+    pub fn sweep_contexts(&self) -> Result<(), ReadError> {
+        // Allocations first: the context of one that is read is in the later list, unless it has ended.
+        let allocations = self.reader.allocations(&self.kernel)?;
+        let contexts = self.reader.contexts(&self.kernel)?;
+        let none = BTreeSet::new();
+        for (key, allocation) in allocations {
+            let living = contexts.get(&(key.tgid, key.epoch_ns)).unwrap_or(&none);
+            if allocation.context_id != 0
+                && !living.contains(&allocation.context_id)
+                && self.reader.take_allocation(&self.kernel, &key, &allocation)?
+            {
+                self.count_returned(&key, &allocation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes rows that have been settled.
+    pub fn delete_rows(&self, rows: &[CounterKey]) -> Result<(), ReadError> {
+        let gone: BTreeSet<_> = rows.iter().map(crate::ledger::row_key).collect();
+        for key in rows {
+            self.reader.remove(&self.kernel, maps::COUNTERS, key)?;
+            self.reader.remove(&self.kernel, maps::RETURNED, key)?;
+        }
+        for (key, _) in self.reader.errors(&self.kernel)? {
+            if gone.contains(&crate::ledger::row_key(&key.who)) {
+                self.reader.remove(&self.kernel, maps::ERRORS, &key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the allocations and contexts of processes, given as (thread-group id, epoch), that ended.
+    pub fn sweep_ended(&self, ended: &BTreeSet<(u32, u64)>) -> Result<(), ReadError> {
+        for (key, _) in self.reader.allocations(&self.kernel)? {
+            if ended.contains(&(key.tgid, key.epoch_ns)) {
+                self.reader.remove(&self.kernel, maps::ALLOCATIONS, &key)?;
+            }
+        }
+        for map in [maps::CONTEXTS, maps::PRIMARY_CONTEXTS] {
+            for (key, _) in self.reader.all::<ContextKey, gpu_ebpf::abi::Context>(&self.kernel, map)? {
+                if ended.contains(&(key.tgid, key.epoch_ns)) {
+                    self.reader.remove(&self.kernel, map, &key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of the probes.
+    pub fn state(&self) -> Result<KernelState, ReadError> {
+        let (mechanism, reason) = self.kernel.mechanism();
+        let libraries = self
+            .manager
+            .libraries()
+            .iter()
+            .map(|(id, library)| LibraryState {
+                id: id.to_string(),
+                path: library.path.display().to_string(),
+                functions: library.functions,
+                missing: library.missing.clone(),
+                conflicting: library.conflicting.clone(),
+            })
+            .collect();
+        let refused = self
+            .manager
+            .refused()
+            .map(|refused| (refused.path.display().to_string(), refused.reason.clone()))
+            .collect();
+        Ok(KernelState {
+            mechanism,
+            mechanism_reason: reason.map(str::to_owned),
+            pinned: self.kernel.pinned(),
+            adopted: self.kernel.adopted(),
+            libraries,
+            refused,
+            stats: self.reader.stats(&self.kernel)?,
+            undecodable: self.undecodable,
+            entries: BTreeMap::from([(maps::COUNTERS, self.rows)]),
+        })
+    }
+
+    fn count_returned(&self, key: &AllocationKey, allocation: &Allocation) -> Result<(), ReadError> {
+        let Some(kind) = MemoryKind::ALL.get(allocation.kind as usize) else { return Ok(()) };
+        let row = CounterKey {
+            cgroup_id: allocation.cgroup_id,
+            epoch_ns: key.epoch_ns,
+            tgid: key.tgid,
+            device: allocation.device,
+        };
+        let mut returns: Returns = self
+            .reader
+            .one(&self.kernel, maps::RETURNED, &row)?
+            .unwrap_or_else(Returns::new_zeroed);
+        let sum = &mut returns.kinds[*kind as usize];
+        sum.calls = sum.calls.saturating_add(1);
+        sum.bytes = sum.bytes.saturating_add(allocation.bytes);
+        self.reader.write(&self.kernel, maps::RETURNED, &row, &returns)
+    }
+}
