@@ -201,11 +201,7 @@ impl Kernel {
 
     /// A map's descriptor, for reads in batches.
     pub fn map(&self, name: &'static str) -> Result<BorrowedFd<'_>, KernelError> {
-        self.ebpf
-            .map(name)
-            .and_then(map_data)
-            .map(|data| data.fd().as_fd())
-            .ok_or(KernelError::Missing(name))
+        self.ebpf.map(name).and_then(map_data).map(|data| data.fd().as_fd()).ok_or(KernelError::Missing(name))
     }
 
     /// Takes a ring buffer out; the second call for one ring fails.
@@ -363,9 +359,7 @@ impl Kernel {
             let link = program.take_link(id).map_err(|error| program_error(name, "attached", error))?;
             match path {
                 Some(path) => {
-                    FdLink::from(link)
-                        .pin(&path)
-                        .map_err(|error| program_error(name, "pinned", error))?;
+                    FdLink::from(link).pin(&path).map_err(|error| program_error(name, "pinned", error))?;
                     self.tracepoints.pinned.push(path);
                 }
                 None => self.tracepoints.held.push(Held::Tracepoint(link)),
@@ -438,9 +432,7 @@ fn program<'a, T>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut T, K
 where
     &'a mut T: TryFrom<&'a mut aya::programs::Program>,
 {
-    ebpf.program_mut(name)
-        .and_then(|program| program.try_into().ok())
-        .ok_or(KernelError::Missing(name))
+    ebpf.program_mut(name).and_then(|program| program.try_into().ok()).ok_or(KernelError::Missing(name))
 }
 
 fn program_error<E>(program: &'static str, action: &'static str, source: E) -> KernelError
