@@ -35,8 +35,6 @@ use crate::{
 
 /// How often processes are compared with `/proc`, for ends that the kernel did not report.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
-/// For how long names of removed cgroups and dead processes are kept.
-const NAME_RETENTION: Duration = Duration::from_secs(300);
 /// A driver's list older than this says nothing.
 const MAX_LIST_AGE: Duration = Duration::from_secs(2);
 
@@ -127,7 +125,7 @@ impl Collector {
         if now.saturating_duration_since(self.reconciled_at) >= RECONCILE_INTERVAL {
             self.reconciled_at = now;
             self.reconcile()?;
-            self.resolver.refresh(now, NAME_RETENTION);
+            self.resolver.refresh(now);
         }
         let devices = self.devices.as_ref().map(device::Handle::snapshot);
         self.name_gpus(devices.as_deref());

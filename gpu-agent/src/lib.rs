@@ -1,5 +1,6 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
 
+pub mod check;
 pub mod collect;
 pub mod config;
 pub mod device;
@@ -10,4 +11,5 @@ pub mod kernel;
 pub mod ledger;
 pub mod probe;
 pub mod report;
+pub mod run;
 pub mod tenant;

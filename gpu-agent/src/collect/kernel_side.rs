@@ -251,6 +251,7 @@ impl KernelSide {
             libraries,
             refused,
             stats: self.reader.stats(&self.kernel)?,
+            recursion_misses: self.kernel.recursion_misses(),
             undecodable: self.undecodable,
             entries: BTreeMap::from([(maps::COUNTERS, self.rows)]),
         })

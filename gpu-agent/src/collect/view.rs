@@ -64,6 +64,8 @@ pub struct KernelState {
     pub refused: Vec<(String, String)>,
     /// By label of [`gpu_ebpf::abi::Stat`].
     pub stats: BTreeMap<&'static str, u64>,
+    /// Runs that the kernel skipped because a program was already running on the CPU.
+    pub recursion_misses: u64,
     /// Records that could not be decoded.
     pub undecodable: u64,
     /// Entries in use by map.

@@ -88,7 +88,10 @@ fn check_shape<K, V>(shape: MapShape) -> io::Result<()> {
 }
 
 fn mismatch() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the map's key or value has another size than this agent expects")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the map's key or value has another size than this agent expects",
+    )
 }
 
 /// The number of CPUs that per-CPU values have room for: the highest possible CPU number and one.

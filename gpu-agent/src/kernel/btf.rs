@@ -38,9 +38,10 @@ impl TaskOffsets {
     /// Reads them from the running kernel; all zero where it has no type information.
     pub fn of_running_kernel() -> Self {
         let path = Path::new("/sys/kernel/btf/vmlinux");
-        match std::fs::read(path).map_err(|error| error.to_string()).and_then(|data| {
-            Self::from_btf(&data).map_err(|error| error.to_string())
-        }) {
+        match std::fs::read(path)
+            .map_err(|error| error.to_string())
+            .and_then(|data| Self::from_btf(&data).map_err(|error| error.to_string()))
+        {
             Ok(offsets) => offsets,
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "no kernel type information: process ends are found by looking");
@@ -133,11 +134,20 @@ mod tests {
         let strings = b"\0int\0task_struct\0signal\0tgid\0";
         let words: &[u32] = &[
             // int: name 1, kind 1, 4 bytes, encoding.
-            1, 1 << 24, 4, 32,
+            1,
+            1 << 24,
+            4,
+            32,
             // struct: name 5, two members, 24 bytes.
-            5, (4 << 24) | 2, 24,
-            17, 1, 64,
-            24, 1, 128,
+            5,
+            (4 << 24) | 2,
+            24,
+            17,
+            1,
+            64,
+            24,
+            1,
+            128,
         ];
         let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let mut data = Vec::new();

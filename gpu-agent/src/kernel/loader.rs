@@ -201,11 +201,7 @@ impl Kernel {
 
     /// A map's descriptor, for reads in batches.
     pub fn map(&self, name: &'static str) -> Result<BorrowedFd<'_>, KernelError> {
-        self.ebpf
-            .map(name)
-            .and_then(map_data)
-            .map(|data| data.fd().as_fd())
-            .ok_or(KernelError::Missing(name))
+        self.ebpf.map(name).and_then(map_data).map(|data| data.fd().as_fd()).ok_or(KernelError::Missing(name))
     }
 
     /// Takes a ring buffer out; the second call for one ring fails.
@@ -252,6 +248,19 @@ impl Kernel {
         if let Some(attached) = self.libraries.remove(&library) {
             detach(attached);
         }
+    }
+
+    /// Runs that the kernel skipped because a program was already running on that CPU, over this agent's
+    /// programs. Programs adopted from an earlier agent are asked through their links.
+    pub fn recursion_misses(&self) -> u64 {
+        let own = self.multi.iter().flat_map(MultiPrograms::descriptors).map(syscall::program_runs);
+        let pinned = self.libraries.values().flat_map(|attached| attached.pinned.iter().take(PROBES.len()));
+        let adopted = pinned.filter(|_| self.multi.is_none() || self.adopted).map(|path| {
+            let link = syscall::open_pinned(path)?;
+            let program = syscall::link_program(link.as_fd())?;
+            syscall::program_runs(program.as_fd())
+        });
+        own.chain(adopted).filter_map(Result::ok).map(|runs| runs.recursion_misses).sum()
     }
 
     /// Whether detaching takes milliseconds rather than a tenth of a second for each function.
@@ -376,9 +385,7 @@ impl Kernel {
             let link = program.take_link(id).map_err(|error| program_error(name, "attached", error))?;
             match path {
                 Some(path) => {
-                    FdLink::from(link)
-                        .pin(&path)
-                        .map_err(|error| program_error(name, "pinned", error))?;
+                    FdLink::from(link).pin(&path).map_err(|error| program_error(name, "pinned", error))?;
                     self.tracepoints.pinned.push(path);
                 }
                 None => self.tracepoints.held.push(Held::Tracepoint(link)),
@@ -451,9 +458,7 @@ fn program<'a, T>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut T, K
 where
     &'a mut T: TryFrom<&'a mut aya::programs::Program>,
 {
-    ebpf.program_mut(name)
-        .and_then(|program| program.try_into().ok())
-        .ok_or(KernelError::Missing(name))
+    ebpf.program_mut(name).and_then(|program| program.try_into().ok()).ok_or(KernelError::Missing(name))
 }
 
 fn program_error<E>(program: &'static str, action: &'static str, source: E) -> KernelError

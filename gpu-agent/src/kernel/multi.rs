@@ -53,22 +53,24 @@ impl MultiPrograms {
         let bound = definitions
             .iter()
             .filter_map(|(name, definition)| Some((name.as_str(), *maps.get(name)?, definition)));
-        object
-            .relocate_maps(bound, &text_sections)
-            .map_err(|error| MultiError::Relocate(Box::new(error)))?;
+        object.relocate_maps(bound, &text_sections).map_err(|error| MultiError::Relocate(Box::new(error)))?;
         object.relocate_calls(&text_sections).map_err(|error| MultiError::Relocate(Box::new(error)))?;
 
         let license = object.license.to_string_lossy().into_owned();
         let mut programs = BTreeMap::new();
         for &name in names {
             let program = object.programs.get(name).ok_or(MultiError::Missing(name))?;
-            let function =
-                object.functions.get(&program.function_key()).ok_or(MultiError::Missing(name))?;
+            let function = object.functions.get(&program.function_key()).ok_or(MultiError::Missing(name))?;
             let descriptor = syscall::load_uprobe_multi(name, &license, &function.instructions)
                 .map_err(|source| MultiError::Load { program: name, source })?;
             programs.insert(name, descriptor);
         }
         Ok(Self { programs })
+    }
+
+    /// The programs' descriptors.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.programs.values().map(OwnedFd::as_fd)
     }
 
     /// Attaches one program to every offset of a file, with a cookie for each.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use gpu_ebpf::abi::{
-    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat, maps,
+    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat,
+    maps,
 };
 use thiserror::Error;
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
@@ -176,8 +177,11 @@ impl Reader {
         key: &K,
         value: &V,
     ) -> Result<(), ReadError> {
-        syscall::update(kernel.map(map)?, key.as_bytes(), value.as_bytes())
-            .map_err(|source| ReadError::Map { map, action: "written", source })
+        syscall::update(kernel.map(map)?, key.as_bytes(), value.as_bytes()).map_err(|source| ReadError::Map {
+            map,
+            action: "written",
+            source,
+        })
     }
 
     /// Writes elements of a per-CPU map, all of the value on the first CPU.
@@ -204,9 +208,11 @@ impl Reader {
         map: &'static str,
         key: &K,
     ) -> Result<(), ReadError> {
-        syscall::delete(kernel.map(map)?, key.as_bytes())
-            .map(drop)
-            .map_err(|source| ReadError::Map { map, action: "written", source })
+        syscall::delete(kernel.map(map)?, key.as_bytes()).map(drop).map_err(|source| ReadError::Map {
+            map,
+            action: "written",
+            source,
+        })
     }
 
     fn each<K, V>(
@@ -221,8 +227,11 @@ impl Reader {
         V: FromBytes + Immutable + Copy,
     {
         let descriptor: BorrowedFd<'_> = kernel.map(map)?;
-        batch::for_each(descriptor, values, self.batched, each)
-            .map_err(|source| ReadError::Map { map, action: "read", source })
+        batch::for_each(descriptor, values, self.batched, each).map_err(|source| ReadError::Map {
+            map,
+            action: "read",
+            source,
+        })
     }
 }
 

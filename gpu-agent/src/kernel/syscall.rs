@@ -23,6 +23,7 @@ const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
 const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
@@ -230,6 +231,50 @@ pub fn map_shape(map: BorrowedFd<'_>) -> io::Result<MapShape> {
         value_bytes: info.value_bytes,
         max_entries: info.max_entries,
     })
+}
+
+/// How often a program ran, as far as the kernel keeps count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramRuns {
+    /// Time spent, in nanoseconds, and runs: only counted while `kernel.bpf_stats_enabled` is set.
+    pub run_time_ns: u64,
+    pub run_count: u64,
+    /// Runs skipped because a program was already running on that CPU; 0 before kernel 5.12, which does not count.
+    pub recursion_misses: u64,
+}
+
+/// Reads a program's statistics out of `struct bpf_prog_info`.
+pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<ProgramRuns> {
+    /// `run_time_ns`, `run_cnt` and `recursion_misses` are consecutive words at this index.
+    const RUNS: usize = 24;
+    let mut info = [0_u64; 32];
+    object_info(program, &mut info)?;
+    Ok(ProgramRuns {
+        run_time_ns: info[RUNS],
+        run_count: info[RUNS + 1],
+        recursion_misses: info[RUNS + 2],
+    })
+}
+
+/// Opens the program that a link runs.
+pub fn link_program(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Info {
+        link_type: u32,
+        id: u32,
+        program: u32,
+        pad: u32,
+    }
+    #[repr(C)]
+    struct Attributes {
+        id: u32,
+        next: u32,
+        flags: u32,
+    }
+    let mut info = Info::default();
+    object_info(link, &mut info)?;
+    owned(bpf(BPF_PROG_GET_FD_BY_ID, &mut Attributes { id: info.program, next: 0, flags: 0 })?)
 }
 
 fn object_info<T>(object: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {

@@ -109,6 +109,13 @@ impl Totals {
         }
     }
 
+    /// What is held on the device for certain: managed memory may reside elsewhere, pinned host memory does.
+    pub fn held_on_device_bytes(&self) -> u64 {
+        [MemoryKind::Device, MemoryKind::Pool, MemoryKind::Virtual, MemoryKind::Array]
+            .into_iter()
+            .fold(0, |sum, kind| sum.saturating_add(self.held(kind).bytes))
+    }
+
     /// Records that the process is gone: what it held, the driver has taken back.
     pub fn reclaim_all(&mut self) {
         for kind in MemoryKind::ALL {

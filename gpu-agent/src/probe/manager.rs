@@ -121,7 +121,8 @@ impl Manager {
                 None => match self.resolve(&mapping) {
                     Some((library, file, path)) => {
                         self.attach(kernel, library, &path, &file);
-                        let attached = self.libraries.get(&library).and_then(|found| found.attached_boottime_ns);
+                        let attached =
+                            self.libraries.get(&library).and_then(|found| found.attached_boottime_ns);
                         if let Some(seen_since_boottime_ns) = attached {
                             late.push(Late {
                                 pid: mapping.pid,
@@ -203,9 +204,7 @@ impl Manager {
         file: &File,
     ) -> Result<Functions, String> {
         let functions = elf::functions(file).map_err(|error: ElfError| chain(&error))?;
-        kernel
-            .attach(library, path, &functions.points)
-            .map_err(|error: KernelError| chain(&error))?;
+        kernel.attach(library, path, &functions.points).map_err(|error: KernelError| chain(&error))?;
         Ok(functions)
     }
 

@@ -98,7 +98,10 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let after_command = stat.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(stat.get(after_command..)?).ok()?;
     let mut fields = text.split_ascii_whitespace().skip(19);
-    Some(Stat { start_ticks: fields.next()?.parse().ok()?, address_space_bytes: fields.next()?.parse().ok()? })
+    Some(Stat {
+        start_ticks: fields.next()?.parse().ok()?,
+        address_space_bytes: fields.next()?.parse().ok()?,
+    })
 }
 
 /// The distinct executable mappings of files called `libcuda.so*` in `/proc/<pid>/maps`.
@@ -170,7 +173,10 @@ mod tests {
         assert_eq!(scanner.scan(), [], "nothing tells that the maps changed");
         stat(8192);
         assert_eq!(scanner.scan().len(), 2);
-        assert_eq!(scanner.scan()[0], Mapping { pid: 7, start_ticks: 42, path: "/usr/lib/libcuda.so.1".into() });
+        assert_eq!(
+            scanner.scan()[0],
+            Mapping { pid: 7, start_ticks: 42, path: "/usr/lib/libcuda.so.1".into() }
+        );
 
         fs::remove_dir_all(&process).unwrap();
         assert_eq!(scanner.scan(), []);

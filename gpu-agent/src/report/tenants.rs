@@ -58,7 +58,7 @@ fn add_series(builder: &mut Builder, key: &SeriesKey, current: &Current, labels:
     }
     for ((class, code), count) in &totals.errors {
         let attributes = with(who(), &attribute::GPU_CALL, Text::Static(call_label(*class).as_str()));
-        let name = Text::Shared(Arc::from(cuda::error_name(*code).as_ref()));
+        let name = Text::Shared(Arc::from(cuda::error_name(code.cast_unsigned()).as_ref()));
         sum(&metrics::ERRORS, with(attributes, &attribute::ERROR_TYPE, name), *count);
     }
     add_memory(builder, who, totals, *start);

@@ -1,6 +1,6 @@
 //! A made-up machine for tests.
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use super::{HostFiles, OsString, Path, PathBuf, io};
 
@@ -11,6 +11,9 @@ pub(in crate::tenant) struct FakeHost {
     handles: bool,
     files: BTreeMap<(u32, &'static str), Vec<u8>>,
     executables: BTreeMap<u32, PathBuf>,
+    /// Process ids pass to other processes when their `cgroup` file has been read.
+    reuses_pids: bool,
+    reused: Cell<bool>,
 }
 
 impl FakeHost {
@@ -39,6 +42,12 @@ impl FakeHost {
         let stat = format!("{pid} (a) b) S {zeros}{start_ticks} 0");
         self.files.insert((pid, "stat"), stat.into_bytes());
         self.files.insert((pid, "cgroup"), cgroup.as_bytes().to_vec());
+        self
+    }
+
+    /// Gives every process id to another process once its `cgroup` file has been read.
+    pub(in crate::tenant) fn with_pids_reused_midway(mut self) -> Self {
+        self.reuses_pids = true;
         self
     }
 
@@ -84,11 +93,17 @@ impl HostFiles for FakeHost {
     }
 
     fn proc_cgroup(&self, pid: u32) -> io::Result<Vec<u8>> {
+        self.reused.set(self.reuses_pids);
         self.file(pid, "cgroup")
     }
 
     fn proc_stat(&self, pid: u32) -> io::Result<Vec<u8>> {
-        self.file(pid, "stat")
+        let mut stat = self.file(pid, "stat")?;
+        if self.reused.get() {
+            let start_time = stat.len() - " 0".len();
+            stat.insert(start_time, b'9');
+        }
+        Ok(stat)
     }
 
     fn proc_status(&self, pid: u32) -> io::Result<Vec<u8>> {

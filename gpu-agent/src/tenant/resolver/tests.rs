@@ -79,6 +79,13 @@ fn a_reused_process_id_names_nothing() {
 }
 
 #[test]
+fn a_process_id_that_is_reused_between_two_reads_names_nothing() {
+    let host = FakeHost::new().process(42, START_TICKS, "1:name=systemd:/system.slice/a.service\n");
+    let host = host.with_pids_reused_midway();
+    assert_eq!(name(&mut resolver(host), 1), Err(Unresolved::UnknownCgroup { cgroup_id: 1 }));
+}
+
+#[test]
 fn a_process_that_moved_since_does_not_lend_its_new_path() {
     let host = hierarchy().process(42, START_TICKS, "0::/jobs/a\n");
     assert_eq!(name(&mut resolver(host), 9), Err(Unresolved::UnknownCgroup { cgroup_id: 9 }));
