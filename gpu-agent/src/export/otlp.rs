@@ -74,7 +74,7 @@ impl Exporter {
         match transport {
             Either::Grpc(transport) => push(&settings, &resource, &stats, &transport, source, stop).await,
             Either::HttpProtobuf(transport) => {
-                push(&settings, &resource, &stats, &transport, source, stop).await
+                push(&settings, &resource, &stats, &transport, source, stop).await;
             }
         }
     }
