@@ -220,7 +220,7 @@ async fn while_the_receiver_is_away_the_newest_snapshots_wait_and_the_rest_is_co
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_makes_way_for_the_next() {
-    let settings = settings("http://away", "timeout_ms = 1000");
+    let settings = settings("http://away", "timeout_ms = 1000\nshutdown_timeout_ms = 20000");
     let settings =
         Settings { max_elapsed: Duration::from_secs(5), initial_backoff: Duration::from_secs(1), ..settings };
     let stats = Stats::default();
@@ -232,7 +232,8 @@ async fn a_request_that_is_given_up_makes_way_for_the_next() {
     let resource = [].into();
     let pushing = push(&settings, &resource, &stats, &Away, Arc::new(Numbered::default()), stop.clone());
     tokio::join!(pushing, stopping);
-    assert_eq!(counted(&stats), [("failed", 1), ("retries_exhausted", 1), ("shutdown", 1)]);
+    // Whatever the jitter, each is given up within its time and the last attempt's.
+    assert_eq!(counted(&stats), [("failed", 2), ("retries_exhausted", 2)]);
 }
 
 #[test]
