@@ -20,4 +20,4 @@ pub trait SnapshotSource: Send + Sync + 'static {
 }
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;

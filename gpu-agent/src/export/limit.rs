@@ -147,7 +147,7 @@ impl Overflow {
                 }
             }
             Kind::Gauge => {
-                self.folded.extend(folded.into_iter().map(|point| (point.attributes, point.value)))
+                self.folded.extend(folded.into_iter().map(|point| (point.attributes, point.value)));
             }
         }
         family.points = kept;

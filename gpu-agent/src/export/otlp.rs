@@ -3,7 +3,7 @@
 //! Each interval makes one snapshot and queues it; a receiver that is slow or away delays neither the next snapshot
 //! nor the agent. `docs/decisions/0002-otlp-from-the-snapshot.md` says why this does not use the OpenTelemetry SDK.
 
-use std::error::Error;
+use std::error::Error as _;
 use std::sync::Arc;
 
 use gpu_api::metric::value::{ExportDropReason, ExportOutcome};
@@ -74,7 +74,7 @@ impl Exporter {
         match transport {
             Either::Grpc(transport) => push(&settings, &resource, &stats, &transport, source, stop).await,
             Either::HttpProtobuf(transport) => {
-                push(&settings, &resource, &stats, &transport, source, stop).await
+                push(&settings, &resource, &stats, &transport, source, stop).await;
             }
         }
     }
@@ -104,7 +104,8 @@ async fn push(
         queue.close();
     };
     let deliveries = async {
-        let mut receiver = Receiver { stats, policy: Policy::from(settings), transport, away: false };
+        let mut receiver =
+            Receiver { stats, policy: Policy::from(settings), transport, trouble: Trouble::default() };
         while let Some(payload) = queue.next().await {
             receiver.deliver(payload).await;
             queue.done();
@@ -136,7 +137,7 @@ async fn encoded(
         payload::encode(&source.snapshot(), &resource, points_per_request)
     });
     task.await.unwrap_or_else(|error| {
-        warn!(error = &error as &dyn Error, "No snapshot could be made; this push is left out.");
+        warn!(error = &error as &dyn std::error::Error, "No snapshot could be made; this push is left out.");
         Vec::new()
     })
 }
@@ -145,57 +146,65 @@ struct Receiver<'a, T> {
     stats: &'a Stats,
     policy: Policy,
     transport: &'a T,
-    /// Failures are logged once when they begin and once when they end.
-    away: bool,
+    trouble: Trouble,
 }
 
 impl<T: Transport> Receiver<'_, T> {
     async fn deliver(&mut self, payload: Payload) {
         let Payload { bytes, points } = payload;
-        let away = &mut self.away;
-        let failed = |error: &SendError| report(error, away);
-        let outcome = self.policy.deliver(self.transport, bytes, fastrand::f64, failed).await;
-        let outcome = match outcome {
-            Ok(Delivery { rejected_points: 0, message }) => {
-                if !message.is_empty() {
-                    warn!(message, "The receiver took all points with a warning.");
-                }
-                ExportOutcome::Success
-            }
+        let trouble = &mut self.trouble;
+        let failed = |error: &SendError| trouble.report(points, chain(error));
+        let result = self.policy.deliver(self.transport, bytes, fastrand::f64, failed).await;
+        let (outcome, why) = match result {
+            Ok(Delivery { rejected_points: 0, message }) => (ExportOutcome::Success, message),
             Ok(Delivery { rejected_points, message }) => {
                 // A receiver may not claim to have rejected more than there was.
                 self.stats.drop_points(ExportDropReason::Rejected, rejected_points.min(points));
-                warn!(rejected_points, message, "The receiver rejected some of the points.");
-                ExportOutcome::Partial
+                (ExportOutcome::Partial, format!("{rejected_points} points were rejected: {message}"))
             }
             Err(GivenUp::Refused(error)) => {
                 self.stats.drop_points(ExportDropReason::Rejected, points);
-                warn!(error = &error as &dyn Error, points, "The receiver refused the points.");
-                ExportOutcome::Rejected
+                (ExportOutcome::Rejected, chain(&error))
             }
             Err(GivenUp::RetriesExhausted(error)) => {
                 self.stats.drop_points(ExportDropReason::RetriesExhausted, points);
-                warn!(
-                    error = &error as &dyn Error,
-                    points, "Points are given up because the receiver is away."
-                );
-                ExportOutcome::Failed
+                (ExportOutcome::Failed, chain(&error))
             }
         };
-        if self.away && matches!(outcome, ExportOutcome::Success | ExportOutcome::Partial) {
-            self.away = false;
-            info!("The receiver takes points again.");
-        }
         self.stats.count(outcome);
+        if why.is_empty() {
+            self.trouble.end();
+        } else {
+            self.trouble.report(points, why);
+        }
     }
 }
 
-fn report(error: &SendError, away: &mut bool) {
-    if std::mem::replace(away, true) {
-        debug!(error = error as &dyn Error, "Still no success with the receiver.");
-    } else {
-        warn!(error = error as &dyn Error, "The push failed and will be repeated.");
+/// What is wrong with the receiver; it is logged when it begins, changes or ends, not at each push.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn report(&mut self, points: u64, why: String) {
+        if self.0.as_ref() == Some(&why) {
+            debug!(points, why, "The receiver still does not take all points.");
+            return;
+        }
+        warn!(points, why, "The receiver does not take all points.");
+        self.0 = Some(why);
     }
+
+    fn end(&mut self) {
+        if self.0.take().is_some() {
+            info!("The receiver takes all points again.");
+        }
+    }
+}
+
+/// The error with its causes, in one line.
+fn chain(error: &SendError) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

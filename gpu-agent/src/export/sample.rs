@@ -6,7 +6,7 @@ use gpu_api::metric::attribute::{
     ERROR_TYPE, GPU_AGENT_VERSION, GPU_CALL, GPU_MEMORY_KIND, GPU_TENANT_KIND, GPU_TENANT_NAME, HW_GPU_TASK,
     HW_ID, HW_STATE, HW_TYPE,
 };
-use gpu_api::metric::{agent, device, tenant};
+use gpu_api::metric::{Descriptor, Kind, Number, Requirement, agent, device, tenant};
 
 use super::snapshot::{Attributes, Histogram, Snapshot, Value};
 
@@ -62,4 +62,30 @@ pub(crate) fn snapshot() -> Snapshot {
     builder.since(&agent::BLIND_DURATION, vec![], time(0), Value::F64(0.5));
     builder.point(&agent::LEDGER_DISCREPANCY, who(), Value::I64(-4096));
     builder.build()
+}
+
+/// One point of every metric in the catalogue, with all the attributes that it requires.
+pub(crate) fn catalogue() -> Snapshot {
+    let mut builder = Snapshot::builder(time(60));
+    for descriptor in gpu_api::metric::all() {
+        let required = descriptor.attributes().filter(|used| used.requirement == Requirement::Required);
+        let attributes = required
+            .map(|used| (used.attribute, used.attribute.values.first().copied().unwrap_or("some").into()))
+            .collect();
+        builder.since(descriptor, attributes, time(0), one(descriptor));
+    }
+    builder.build()
+}
+
+fn one(descriptor: &Descriptor) -> Value {
+    match (descriptor.kind, descriptor.number) {
+        (Kind::Histogram, _) => Value::Histogram(Histogram {
+            bounds: BOUNDS,
+            bucket_counts: vec![0, 1, 0, 0],
+            sum: 1e-4,
+            count: 1,
+        }),
+        (_, Number::Int) => Value::U64(1),
+        (_, Number::Double) => Value::F64(1.0),
+    }
 }

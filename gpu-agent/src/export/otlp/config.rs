@@ -237,7 +237,7 @@ fn endpoint_uri(endpoint: &str, protocol: Protocol) -> Result<Uri, ConfigError> 
         (Protocol::HttpProtobuf, true) => {}
         (Protocol::Grpc, false) => parts.path_and_query = Some(PathAndQuery::from_static("/")),
         (Protocol::HttpProtobuf, false) => {
-            parts.path_and_query = Some(PathAndQuery::from_static("/v1/metrics"))
+            parts.path_and_query = Some(PathAndQuery::from_static("/v1/metrics"));
         }
     }
     Uri::from_parts(parts).map_err(|_invalid_parts| invalid())

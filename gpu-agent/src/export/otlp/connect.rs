@@ -68,9 +68,10 @@ where
     http.set_nodelay(true);
     http.set_connect_timeout(Some(settings.timeout));
     let grpc = settings.protocol == Protocol::Grpc;
-    let connector = match grpc {
-        true => builder.enable_http2().wrap_connector(http),
-        false => builder.enable_http1().wrap_connector(http),
+    let connector = if grpc {
+        builder.enable_http2().wrap_connector(http)
+    } else {
+        builder.enable_http1().wrap_connector(http)
     };
     Ok(Client::builder(TokioExecutor::new()).http2_only(grpc).build(connector))
 }

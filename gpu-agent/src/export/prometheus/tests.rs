@@ -33,3 +33,19 @@ fn plain_text() {
 fn open_metrics() {
     insta::assert_snapshot!(render(sample::snapshot(), Format::OpenMetrics).unwrap());
 }
+
+#[test]
+fn every_metric_has_its_documented_name_in_both_formats() {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let text = render(sample::catalogue(), format).unwrap();
+        for descriptor in gpu_api::metric::all() {
+            let mut name = gpu_api::metric::prometheus_name(descriptor);
+            if descriptor.kind == gpu_api::metric::Kind::Histogram {
+                name += "_count";
+            }
+            let sample =
+                |line: &str| line.strip_prefix(&name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+            assert_eq!(text.lines().filter(|line| sample(line)).count(), 1, "{name} in {format:?}");
+        }
+    }
+}
