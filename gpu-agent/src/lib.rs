@@ -7,4 +7,5 @@ pub mod http;
 pub mod device;
 pub mod config;
 pub mod identity;
+pub mod report;
 pub mod tenant;

@@ -1,0 +1,3 @@
+//! What the agent knows, as points of the metrics in the catalogue: pure mappings, one for each kind of subject.
+
+pub mod devices;
