@@ -1,5 +1,6 @@
 //! What the agent knows, as exported points and as answers for people.
 
 pub mod agent;
+pub mod devices;
 pub mod status;
 pub mod tenants;

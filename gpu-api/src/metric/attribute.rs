@@ -95,8 +95,10 @@ pub static HW_LIMIT_TYPE: Attribute =
     Attribute::closed("hw.limit_type", value::TemperatureLimit::VALUES, "What happens at the limit.");
 pub static NETWORK_IO_DIRECTION: Attribute =
     Attribute::closed("network.io.direction", value::IoDirection::VALUES, "Direction, as the GPU sees it.");
-pub static ERROR_TYPE: Attribute =
-    Attribute::open("error.type", "Kind of error: a CUDA error name, an NVML error class, or an ECC kind.");
+pub static ERROR_TYPE: Attribute = Attribute::open(
+    "error.type",
+    "Kind of error: a CUDA error name, an NVML error class, an ECC kind, or what went wrong on a link.",
+);
 
 // Parts of a GPU.
 pub static GPU_PIPE: Attribute = Attribute::closed("gpu.pipe", value::Pipe::VALUES, "Execution pipe.");
@@ -104,10 +106,38 @@ pub static GPU_CLOCK_DOMAIN: Attribute =
     Attribute::closed("gpu.clock.domain", value::ClockDomain::VALUES, "Clock domain.");
 pub static GPU_LINK_ID: Attribute = Attribute::open("gpu.link.id", "Index of the NVLink on its GPU.");
 pub static GPU_LINK_TYPE: Attribute =
-    Attribute::closed("gpu.link.type", value::LinkType::VALUES, "The best path between two GPUs.");
+    Attribute::closed("gpu.link.type", value::LinkType::VALUES, "The way between two GPUs.");
 pub static GPU_PEER_ID: Attribute = Attribute::open("gpu.peer.id", "`hw.id` of the GPU at the other end.");
 pub static GPU_PCI_ADDRESS: Attribute =
     Attribute::open("gpu.pci.address", "PCI address as the kernel writes it, such as `0000:3b:00.0`.");
+pub static GPU_INDEX: Attribute =
+    Attribute::open("gpu.index", "Position in the order of NVML and nvidia-smi.");
+pub static GPU_ARCHITECTURE: Attribute =
+    Attribute::open("gpu.architecture", "Name of the architecture, such as `Hopper`.");
+pub static GPU_COMPUTE_CAPABILITY: Attribute =
+    Attribute::open("gpu.compute_capability", "CUDA compute capability, such as `9.0`.");
+pub static GPU_CUDA_VERSION: Attribute =
+    Attribute::open("gpu.cuda.version", "Newest CUDA version that the driver supports, such as `12.8`.");
+pub static GPU_NUMA_NODE: Attribute =
+    Attribute::open("gpu.numa.node", "NUMA node whose memory is nearest to the GPU.");
+pub static GPU_MIG_MODE: Attribute = Attribute::closed(
+    "gpu.mig.mode",
+    value::MigMode::VALUES,
+    "Whether the GPU is partitioned; absent where it cannot be.",
+);
+pub static GPU_CONDITION: Attribute =
+    Attribute::closed("gpu.condition", value::DeviceCondition::VALUES, "Whether the device answers.");
+pub static GPU_CLOCK_THROTTLE_REASON: Attribute = Attribute::closed(
+    "gpu.clock.throttle.reason",
+    value::ThrottleReason::VALUES,
+    "Why clocks are lower than they could be; `idle` is one.",
+);
+pub static GPU_CLOCK_THROTTLE_POLICY: Attribute = Attribute::closed(
+    "gpu.clock.throttle.policy",
+    value::ThrottlePolicy::VALUES,
+    "What held the clocks back.",
+);
+pub static GPU_FAN_ID: Attribute = Attribute::open("gpu.fan.id", "Index of the fan on its GPU.");
 pub static GPU_XID: Attribute = Attribute::open("gpu.xid", "Number of the XID error, in decimal.");
 
 // Who.

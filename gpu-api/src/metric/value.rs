@@ -31,6 +31,41 @@ values! {
         PredictedFailure = "predicted_failure",
     }
 
+    /// Whether a device answers its driver.
+    DeviceCondition {
+        Ok = "ok",
+        /// It cannot be read and may come back by itself.
+        Unavailable = "unavailable",
+        /// It fell off the bus, or is no longer listed.
+        Lost = "lost",
+        /// A call to it has not returned.
+        Hung = "hung",
+    }
+
+    /// Whether a GPU is partitioned.
+    MigMode {
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
+
+    /// Whether memory errors were corrected.
+    EccError {
+        Corrected = "corrected",
+        Uncorrected = "uncorrected",
+    }
+
+    /// What went wrong on an NVLink.
+    LinkError {
+        /// A packet was sent again.
+        Replay = "replay",
+        /// The link was trained again.
+        Recovery = "recovery",
+        /// A flit had a wrong checksum.
+        CrcFlit = "crc_flit",
+        /// Data had a wrong checksum.
+        CrcData = "crc_data",
+    }
+
     /// What a GPU's utilisation is about.
     GpuTask {
         General = "general",
@@ -77,9 +112,38 @@ values! {
         Video = "video",
     }
 
-    /// The best path between two GPUs, nearest first; the names are those of `nvidia-smi topo -m`.
+    /// Why the clocks of a GPU are lower than they could be, as NVML's `nvmlClocksEventReasons` names it.
+    ThrottleReason {
+        Idle = "idle",
+        /// Set by an administrator.
+        ApplicationClocks = "application_clocks",
+        PowerCap = "power_cap",
+        /// The hardware protects itself from power or heat.
+        HardwareSlowdown = "hardware_slowdown",
+        /// Held to the clocks of a group of GPUs.
+        SyncBoost = "sync_boost",
+        SoftwareThermal = "software_thermal",
+        HardwareThermal = "hardware_thermal",
+        /// The power supply asks for less.
+        HardwarePowerBrake = "hardware_power_brake",
+        Display = "display",
+    }
+
+    /// What held the clocks of a GPU back for a time that the driver counts, as NVML's `nvmlPerfPolicyType` names it.
+    ThrottlePolicy {
+        Power = "power",
+        Thermal = "thermal",
+        /// The board's own limits.
+        Board = "board",
+        /// The limit of the voltage for reliability.
+        Reliability = "reliability",
+    }
+
+    /// A way between two GPUs, nearest first; in parentheses the name in `nvidia-smi topo -m`.
     LinkType {
         NvLink = "nvlink",
+        /// Both are on one board (INT).
+        Internal = "internal",
         /// One PCIe switch (PIX).
         PcieSwitch = "pcie_switch",
         /// Several PCIe switches (PXB).
