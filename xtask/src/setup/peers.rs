@@ -49,7 +49,7 @@ impl PrometheusTool {
             match major_of(&String::from_utf8_lossy(&text)) {
                 Some(major) if major >= OLDEST_PROMETHEUS => return Ok(path),
                 Some(major) => {
-                    why = format!("`{}` is {major}.x, older than {OLDEST_PROMETHEUS}", path.display())
+                    why = format!("`{}` is {major}.x, older than {OLDEST_PROMETHEUS}", path.display());
                 }
                 None => why = format!("`{}` does not tell its release", path.display()),
             }
@@ -142,9 +142,9 @@ impl Need for Rotel {
 /// The environment variables by which tests find these programs, for those that are there.
 pub(crate) fn environment(cache: &Path) -> Vec<(&'static str, PathBuf)> {
     [
-        ("GPUSTACK_PROMETHEUS", PROMETHEUS.locate(cache)),
-        ("GPUSTACK_PROMTOOL", PROMTOOL.locate(cache)),
-        ("GPUSTACK_ROTEL", Rotel::locate(cache)),
+        ("GPUSTACK_TEST_PROMETHEUS", PROMETHEUS.locate(cache)),
+        ("GPUSTACK_TEST_PROMTOOL", PROMTOOL.locate(cache)),
+        ("GPUSTACK_TEST_ROTEL", Rotel::locate(cache)),
     ]
     .into_iter()
     .filter_map(|(variable, path)| Some((variable, path.ok()?)))

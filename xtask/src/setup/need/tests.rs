@@ -64,7 +64,7 @@ fn what_is_missing_is_installed_and_looked_for_again() {
 
 #[test]
 fn without_root_a_step_for_root_is_only_named() {
-    let (state, made) = meet(false, true, Step::new("touch", ["made"]).as_root());
+    let (state, made) = meet(false, true, Step::new("touch", ["made"]).for_root());
     assert_eq!(state, missing("not found", "sudo touch made"));
     assert!(!made);
 }
