@@ -17,7 +17,7 @@ const TARGET: &str = "bpfel-unknown-none";
 const PROGRAMS: &str = "gpu-ebpf-programs";
 const BASELINE: &str = "gpu-ebpf-baseline";
 
-/// Builds the BPF programs; needs what `cargo xtask setup --only bpf` finds or installs.
+/// Builds the BPF programs, which the agent's build then embeds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {}
 

@@ -11,7 +11,7 @@ use crate::test::level::Level;
 use crate::workspace::Workspace;
 use crate::{docs, lint, test};
 
-/// Installs what is missing, then runs lint, the check of the docs and every level of tests, all of them required.
+/// Runs lint, the check of the docs and every level of tests, all required.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Print one JSON object to standard output, and everything else to standard error.

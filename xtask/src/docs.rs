@@ -4,16 +4,16 @@ mod links;
 mod measurements;
 
 use std::fs;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use xshell::cmd;
 
 use crate::summary::{Output, Summary};
 use crate::terminal::Paint;
 use crate::workspace::{Workspace, cargo};
 
-/// Writes the generated pages of `docs/`, or checks them together with every link.
+/// Writes the generated pages of `docs/`, or checks them and every link.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Change nothing; fail where a page is out of date, a link leads nowhere or a figure has no command.
@@ -40,10 +40,11 @@ pub(crate) fn run(options: &Options, workspace: &Workspace) -> Result<ExitCode> 
 pub(crate) fn check(workspace: &Workspace) -> Result<Summary> {
     let mut findings = Vec::new();
     for (page, arguments) in GENERATED {
-        let fresh = generate(workspace, arguments)?;
-        // A page that cannot be read is as wrong as one with another text.
-        if fs::read_to_string(workspace.root.join(page)).ok() != Some(fresh) {
-            findings.push(format!("{page}: is out of date; `cargo xtask docs` writes it"));
+        let present = fs::read_to_string(workspace.root.join(page));
+        match generate(workspace, arguments) {
+            Ok(fresh) if present.is_ok_and(|present| present == fresh) => {}
+            Ok(_) => findings.push(format!("{page}: is out of date; `cargo xtask docs` writes it")),
+            Err(error) => findings.push(format!("{page}: {error:#}")),
         }
     }
     for path in markdown_files(workspace)? {
@@ -82,9 +83,12 @@ fn write(workspace: &Workspace) -> Result<Summary> {
 
 fn generate(workspace: &Workspace, arguments: &[&str]) -> Result<String> {
     let cargo = cargo();
-    let output = cmd!(workspace.shell, "{cargo} {arguments...}").quiet().output()?;
-    String::from_utf8(output.stdout)
-        .with_context(|| format!("`cargo {}` prints no text", arguments.join(" ")))
+    let command = cmd!(workspace.shell, "{cargo} {arguments...}");
+    let text = command.to_string();
+    let output = Command::from(command).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("failed to start `{text}`"))?;
+    ensure!(output.status.success(), "`{text}` ended with {}", output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("`{text}` prints no text"))
 }
 
 /// The Markdown files that git knows or would take.

@@ -18,7 +18,7 @@ use crate::summary::{Output, Summary};
 use crate::terminal::Paint;
 use crate::workspace::Workspace;
 
-/// Runs every level of tests that this machine can run; a level that cannot run is skipped with its reason.
+/// Runs every level of tests that this machine can run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Only these levels.

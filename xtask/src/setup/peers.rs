@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::machine::Machine;
+use super::machine::{Machine, apt_install};
 use super::need::{Need, Plan};
 use super::sid;
 use super::step::Step;
@@ -132,11 +132,21 @@ impl Need for Rotel {
             &target,
             ROTEL,
         ];
-        Plan::Steps(vec![
-            Step::new("python3", install),
-            Step::new("chmod", ["+x".to_owned(), format!("{target}/rotel/rotel-agent")]),
-        ])
+        let mut steps = Vec::new();
+        if machine.apt && !has_pip() {
+            steps.extend(apt_install(&["python3-pip".to_owned()]));
+        }
+        steps.push(Step::new("python3", install));
+        steps.push(Step::new("chmod", ["+x".to_owned(), format!("{target}/rotel/rotel-agent")]));
+        Plan::Steps(steps)
     }
+}
+
+fn has_pip() -> bool {
+    Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// The environment variables by which tests find these programs, for those that are there.
