@@ -17,7 +17,7 @@ const TARGET: &str = "bpfel-unknown-none";
 const PROGRAMS: &str = "gpu-ebpf-programs";
 const BASELINE: &str = "gpu-ebpf-baseline";
 
-/// Builds the BPF programs; needs what `cargo xtask setup --only bpf` finds or installs.
+/// Builds the BPF programs, which the agent's build then embeds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {}
 
@@ -116,4 +116,29 @@ fn copy_if_different(from: &Path, to: &Path) -> io::Result<()> {
         Ok(_) | Err(_) => {}
     }
     fs::write(to, fresh)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn an_object_that_came_out_the_same_keeps_its_time_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, "object").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "object");
+
+        File::options().write(true).open(&to).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(to.metadata().unwrap().modified().unwrap(), SystemTime::UNIX_EPOCH);
+
+        fs::write(&from, "other").unwrap();
+        copy_if_different(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(&to).unwrap(), "other");
+    }
 }

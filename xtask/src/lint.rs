@@ -12,7 +12,7 @@ use crate::summary::{Output, Summary};
 use crate::terminal::Paint;
 use crate::workspace::{Workspace, cache_folder, cargo};
 
-/// Checks format, lints, dependency rules and the repository's own rules; changes nothing.
+/// Checks format, lints, dependencies and the repository's own rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Print one JSON object to standard output, and everything else to standard error.

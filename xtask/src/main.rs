@@ -5,11 +5,15 @@
     reason = "the program's purpose is to talk to the person who started it"
 )]
 
+mod binaries;
 mod build_ebpf;
+mod ci;
+mod docs;
 mod lint;
 mod setup;
 mod summary;
 mod terminal;
+mod test;
 mod workspace;
 
 use std::process::ExitCode;
@@ -31,7 +35,10 @@ struct Cli {
 enum Command {
     Setup(setup::Options),
     BuildEbpf(build_ebpf::Options),
+    Test(test::Options),
     Lint(lint::Options),
+    Docs(docs::Options),
+    Ci(ci::Options),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +58,9 @@ fn try_main(cli: Cli) -> Result<ExitCode> {
     match command {
         Command::Setup(options) => setup::run(&options, &workspace),
         Command::BuildEbpf(options) => build_ebpf::run(&options, &workspace),
+        Command::Test(options) => test::run(&options, &workspace),
         Command::Lint(options) => lint::run(&options, &workspace),
+        Command::Docs(options) => docs::run(&options, &workspace),
+        Command::Ci(options) => ci::run(&options, &workspace),
     }
 }

@@ -110,7 +110,7 @@ fn summarise(outcomes: &[Outcome]) -> Summary {
             State::Missing { why, remedies } => {
                 missing += 1;
                 summary.skip(*name, why);
-                remedies.iter().for_each(|remedy| summary.note(remedy));
+                summary.notes.extend(remedies.iter().cloned());
             }
         }
     }

@@ -84,15 +84,20 @@ pub(crate) fn is_executable(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn os(text: &str) -> Option<OsString> {
-        Some(OsString::from(text))
-    }
-
     #[test]
     fn the_named_cache_folder_wins_over_the_users_cache() {
-        assert_eq!(cache_folder_from(os("/c"), os("/x"), os("/h")), Some(PathBuf::from("/c")));
-        assert_eq!(cache_folder_from(None, os("/x"), os("/h")), Some(PathBuf::from("/x/gpustack-dev")));
-        assert_eq!(cache_folder_from(os(""), None, os("/h")), Some(PathBuf::from("/h/.cache/gpustack-dev")));
+        assert_eq!(
+            cache_folder_from(Some("/c".into()), Some("/x".into()), Some("/h".into())),
+            Some(PathBuf::from("/c"))
+        );
+        assert_eq!(
+            cache_folder_from(None, Some("/x".into()), Some("/h".into())),
+            Some(PathBuf::from("/x/gpustack-dev"))
+        );
+        assert_eq!(
+            cache_folder_from(Some("".into()), None, Some("/h".into())),
+            Some(PathBuf::from("/h/.cache/gpustack-dev"))
+        );
         assert_eq!(cache_folder_from(None, None, None), None);
     }
 }

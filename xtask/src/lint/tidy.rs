@@ -1,7 +1,9 @@
 //! The repository's own rules, which no other tool checks.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use xshell::cmd;
@@ -63,7 +65,7 @@ fn check_file(path: &str, bytes: &[u8]) -> Vec<Finding> {
     if is_source(path) && text.lines().count() > MOST_LINES {
         findings.push(whole("has more than 600 lines: split it by concept"));
     }
-    if path.ends_with(".rs") {
+    if extension(path) == "rs" {
         if !text.starts_with("//!") {
             findings.push(whole("does not begin with a `//!` line that says what it is for"));
         }
@@ -91,12 +93,16 @@ fn at(path: &str, line: usize, rule: &'static str) -> Finding {
 }
 
 fn is_source(path: &str) -> bool {
-    [".rs", ".ts", ".js", ".c", ".h", ".py"].iter().any(|ending| path.ends_with(ending))
+    ["rs", "ts", "js", "c", "h", "py"].contains(&extension(path))
 }
 
 /// Whether a file comes from a tool that may write what people may not.
 fn is_generated(path: &str) -> bool {
-    path.ends_with("Cargo.lock") || path.ends_with("package-lock.json") || path.ends_with(".svg")
+    path.ends_with("Cargo.lock") || path.ends_with("package-lock.json") || extension(path) == "svg"
+}
+
+fn extension(path: &str) -> &str {
+    Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 /// Whether a panic in this file would be one of the product's.

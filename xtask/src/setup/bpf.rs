@@ -27,7 +27,10 @@ impl Need for BpfCompiler {
         match choose(&detect(&machine.cache)) {
             Choice::Ready(toolchain) => Ok(format!("{} ({})", toolchain.origin, toolchain.version)),
             Choice::NeedsLinker { compiler, .. } => Ok(format!("{} ({})", compiler.origin, compiler.version)),
-            lacking @ Choice::NeedsCompiler { .. } => Err(remedies::explain(&lacking)),
+            lacking @ Choice::NeedsCompiler { .. } => {
+                let (why, rustup) = (remedies::explain(&lacking), remedies::RUSTUP_COMPILER);
+                Err(format!("{why} (where rustup is in use, `{rustup}` brings one)"))
+            }
         }
     }
 

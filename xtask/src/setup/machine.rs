@@ -31,7 +31,7 @@ impl Machine {
 /// The commands that install Debian packages.
 pub(crate) fn apt_install(packages: &[String]) -> Vec<Step> {
     let apt = |arguments: &[&str]| {
-        Step::new("apt-get", arguments.iter().copied()).as_root().with("DEBIAN_FRONTEND", "noninteractive")
+        Step::new("apt-get", arguments.iter().copied()).for_root().with("DEBIAN_FRONTEND", "noninteractive")
     };
     let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
     install.extend(packages.iter().map(String::as_str));

@@ -84,8 +84,11 @@ impl<'a> Installer<'a> {
         let by_root = self.machine.root;
         let lines: Vec<_> = steps.iter().map(|step| step.command_line(by_root)).collect();
         let missing = |why| State::Missing { why, remedies: lines.clone() };
-        if !self.may_install || (!by_root && steps.iter().any(Step::needs_root)) {
+        if !by_root && steps.iter().any(Step::needs_root) {
             return missing(why);
+        }
+        if !self.may_install {
+            return State::Missing { why, remedies: vec!["cargo xtask setup".to_owned()] };
         }
 
         println!("{}: {why}; installing it ({})", need.name(), need.purpose());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::machine::Machine;
+use super::machine::{Machine, apt_install};
 use super::need::{Need, Plan};
 use super::sid;
 use super::step::Step;
@@ -49,7 +49,7 @@ impl PrometheusTool {
             match major_of(&String::from_utf8_lossy(&text)) {
                 Some(major) if major >= OLDEST_PROMETHEUS => return Ok(path),
                 Some(major) => {
-                    why = format!("`{}` is {major}.x, older than {OLDEST_PROMETHEUS}", path.display())
+                    why = format!("`{}` is {major}.x, older than {OLDEST_PROMETHEUS}", path.display());
                 }
                 None => why = format!("`{}` does not tell its release", path.display()),
             }
@@ -132,19 +132,29 @@ impl Need for Rotel {
             &target,
             ROTEL,
         ];
-        Plan::Steps(vec![
-            Step::new("python3", install),
-            Step::new("chmod", ["+x".to_owned(), format!("{target}/rotel/rotel-agent")]),
-        ])
+        let mut steps = Vec::new();
+        if machine.apt && !has_pip() {
+            steps.extend(apt_install(&["python3-pip".to_owned()]));
+        }
+        steps.push(Step::new("python3", install));
+        steps.push(Step::new("chmod", ["+x".to_owned(), format!("{target}/rotel/rotel-agent")]));
+        Plan::Steps(steps)
     }
+}
+
+fn has_pip() -> bool {
+    Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 /// The environment variables by which tests find these programs, for those that are there.
 pub(crate) fn environment(cache: &Path) -> Vec<(&'static str, PathBuf)> {
     [
-        ("GPUSTACK_PROMETHEUS", PROMETHEUS.locate(cache)),
-        ("GPUSTACK_PROMTOOL", PROMTOOL.locate(cache)),
-        ("GPUSTACK_ROTEL", Rotel::locate(cache)),
+        ("GPUSTACK_TEST_PROMETHEUS", PROMETHEUS.locate(cache)),
+        ("GPUSTACK_TEST_PROMTOOL", PROMTOOL.locate(cache)),
+        ("GPUSTACK_TEST_ROTEL", Rotel::locate(cache)),
     ]
     .into_iter()
     .filter_map(|(variable, path)| Some((variable, path.ok()?)))

@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn the_mirror_is_the_one_that_the_systems_own_suite_comes_from() {
-        let stanzas = "Types: deb\nURIs: http://security.invalid/debian\nSuites: bookworm-security\n\n\
+        let stanzas = "Types: deb\nURIs: http://updates.invalid/debian\nSuites: bookworm-security\n\n\
             Types: deb deb-src\nURIs: http://mirror.invalid/debian\nSuites: bookworm bookworm-updates\n";
         assert_eq!(mirror(stanzas, "bookworm").as_deref(), Some("http://mirror.invalid/debian"));
         assert_eq!(mirror(stanzas, "trixie"), None);
 
         let lines = "# deb http://old.invalid bookworm main\n\
-            deb http://security.invalid bookworm-security main\n\
+            deb http://updates.invalid bookworm-security main\n\
             deb [arch=amd64 signed-by=/k] http://mirror.invalid bookworm main\n";
         assert_eq!(mirror(lines, "bookworm").as_deref(), Some("http://mirror.invalid"));
         assert_eq!(mirror(lines, "sid"), None);

@@ -36,7 +36,7 @@ impl Step {
     }
 
     /// Says that only root may run the command.
-    pub(crate) fn as_root(mut self) -> Self {
+    pub(crate) fn for_root(mut self) -> Self {
         self.needs_root = true;
         self
     }
@@ -63,7 +63,7 @@ impl Step {
         let mut line = String::new();
         if let Some(folder) = folder {
             let folder = quoted(&folder.to_string_lossy());
-            line.push_str(&format!("mkdir -p {folder} && cd {folder} && "));
+            line.extend(["mkdir -p ", &folder, " && cd ", &folder, " && "]);
         }
         let sudo = (*needs_root && !by_root).then(|| "sudo".to_owned());
         let settings = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_step_prints_as_the_command_that_it_runs() {
         let step = Step::new("apt-get", ["install", "-y", "rustc-web"])
-            .as_root()
+            .for_root()
             .with("DEBIAN_FRONTEND", "noninteractive");
         assert_eq!(step.to_string(), "sudo DEBIAN_FRONTEND=noninteractive apt-get install -y rustc-web");
     }

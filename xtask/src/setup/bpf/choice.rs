@@ -151,7 +151,7 @@ pub(crate) fn choose(found: &Found) -> Choice {
         match usable_cargo(compiler) {
             Ok(cargo) => usable.push((compiler, cargo)),
             Err(why) => {
-                refused.push(Refused { origin: compiler.origin.clone(), version: compiler.version, why })
+                refused.push(Refused { origin: compiler.origin.clone(), version: compiler.version, why });
             }
         }
     }

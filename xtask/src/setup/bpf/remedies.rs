@@ -58,15 +58,14 @@ pub(crate) fn explain(choice: &Choice) -> String {
         }
         Choice::NeedsLinker { compiler, seen } => {
             let Compiler { origin, version, llvm_major, .. } = compiler;
-            let mut text = format!("{origin} ({version}) needs a bpf-linker that links LLVM {llvm_major}");
-            for linker in seen {
-                let path = linker.path.display();
+            let seen = seen.iter().map(|linker| {
                 let links = linker
                     .llvm_major
                     .map_or_else(|| "none that can be told".to_owned(), |major| format!("LLVM {major}"));
-                text.push_str(&format!("; `{path}` links {links}"));
-            }
-            text
+                format!("; `{}` links {links}", linker.path.display())
+            });
+            let seen: String = seen.collect();
+            format!("{origin} ({version}) needs a bpf-linker that links LLVM {llvm_major}{seen}")
         }
         Choice::NeedsCompiler { refused } => {
             let refused: Vec<_> = refused.iter().map(Refused::to_string).collect();

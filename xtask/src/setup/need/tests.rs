@@ -49,10 +49,7 @@ fn meet(root: bool, may_install: bool, step: Step) -> (State, bool) {
 }
 
 fn missing(why: &str, remedy: &str) -> State {
-    State::Missing {
-        why: why.to_owned(),
-        remedies: vec![format!("mkdir -p FOLDER && cd FOLDER && {remedy}")],
-    }
+    State::Missing { why: why.to_owned(), remedies: vec![remedy.to_owned()] }
 }
 
 #[test]
@@ -64,15 +61,15 @@ fn what_is_missing_is_installed_and_looked_for_again() {
 
 #[test]
 fn without_root_a_step_for_root_is_only_named() {
-    let (state, made) = meet(false, true, Step::new("touch", ["made"]).as_root());
-    assert_eq!(state, missing("not found", "sudo touch made"));
+    let (state, made) = meet(false, true, Step::new("touch", ["made"]).for_root());
+    assert_eq!(state, missing("not found", "mkdir -p FOLDER && cd FOLDER && sudo touch made"));
     assert!(!made);
 }
 
 #[test]
-fn a_check_installs_nothing() {
+fn a_check_installs_nothing_and_says_what_would() {
     let (state, made) = meet(true, false, Step::new("touch", ["made"]));
-    assert_eq!(state, missing("not found", "touch made"));
+    assert_eq!(state, missing("not found", "cargo xtask setup"));
     assert!(!made);
 }
 
@@ -86,5 +83,8 @@ fn a_step_that_fails_is_told() {
 #[test]
 fn a_step_that_helps_nothing_is_told() {
     let (state, _) = meet(true, true, Step::new("true", ["now"]));
-    assert_eq!(state, missing("after its installation: not found", "true now"));
+    assert_eq!(
+        state,
+        missing("after its installation: not found", "mkdir -p FOLDER && cd FOLDER && true now")
+    );
 }
