@@ -114,9 +114,8 @@ impl Collector {
     /// Looks for libraries and takes note of processes that had one before.
     pub fn rescan(&mut self, now: Instant) {
         let Some(kernel) = &mut self.kernel else { return };
-        for late in kernel.rescan() {
-            self.late_process(late, now);
-        }
+        let late = kernel.rescan();
+        self.take_late(late, now);
     }
 
     /// Reads everything and moves the ledger.
@@ -193,6 +192,13 @@ impl Collector {
         }
         let process = Process { start_boottime_ns: start_ns, flags: process.flags, visible: None };
         self.ledger.process_seen(key, process);
+    }
+
+    /// Takes note of processes that had their library before it was probed.
+    pub fn take_late(&mut self, late: Vec<Late>, now: Instant) {
+        for late in late {
+            self.late_process(late, now);
+        }
     }
 
     fn late_process(&mut self, late: Late, now: Instant) {

@@ -166,7 +166,7 @@ impl Ledger {
 
     /// What must be stored before rows are deleted from the kernel.
     pub fn saved(&self) -> Saved {
-        Saved::of(&self.series, self.settled.values(), &self.unseen)
+        Saved::of(&self.series, &self.settled, &self.unseen)
     }
 
     /// Takes note of a process.

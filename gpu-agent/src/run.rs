@@ -1,13 +1,15 @@
 //! `gpu-agent run`: puts the parts together, runs them, takes them apart.
 
+pub mod client;
 mod kernel;
 mod otlp;
 mod source;
 
 use std::{
+    io,
     net::SocketAddr,
     num::{NonZeroU64, NonZeroUsize},
-    os::fd::{AsRawFd, RawFd},
+    os::fd::OwnedFd,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -183,19 +185,10 @@ async fn collect(mut collector: Collector, config: Config, stop: CancellationTok
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rescans = interval(config.probe.rescan_interval);
     rescans.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let rings: Vec<AsyncFd<Descriptor>> = collector
-        .kernel()
-        .map(|kernel| kernel.ring_descriptors().map(Descriptor))
-        .into_iter()
-        .flatten()
-        .filter_map(|ring| match AsyncFd::new(ring) {
-            Ok(ring) => Some(ring),
-            Err(error) => {
-                warn!(%error, "a ring cannot be waited for: its records are taken at each interval");
-                None
-            }
-        })
-        .collect();
+    let rings = rings(&mut collector).unwrap_or_else(|error| {
+        warn!(%error, "the rings cannot be waited for: their records are taken at each interval");
+        Vec::new()
+    });
     let mut failures: u64 = 0;
     loop {
         tokio::select! {
@@ -216,19 +209,21 @@ async fn collect(mut collector: Collector, config: Config, stop: CancellationTok
     collector.stop(Instant::now());
 }
 
-/// A ring's descriptor, which the kernel side keeps open for as long as the collector lives.
-#[derive(Debug)]
-struct Descriptor(RawFd);
-
-impl AsRawFd for Descriptor {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
-    }
+fn rings(collector: &mut Collector) -> io::Result<Vec<AsyncFd<OwnedFd>>> {
+    let Some(kernel) = collector.kernel() else { return Ok(Vec::new()) };
+    kernel
+        .ring_descriptors()?
+        .into_iter()
+        .map(|ring| {
+            // SAFETY: the descriptor is owned by the `AsyncFd` and is the same for as long as that lives.
+            unsafe { AsyncFd::register(ring) }.map_err(|error| error.into_parts().1)
+        })
+        .collect()
 }
 
 /// Waits until a ring has records.
-async fn readable(rings: &[AsyncFd<Descriptor>]) {
-    let wait = async |ring: Option<&AsyncFd<Descriptor>>| match ring {
+async fn readable(rings: &[AsyncFd<OwnedFd>]) {
+    let wait = async |ring: Option<&AsyncFd<OwnedFd>>| match ring {
         Some(ring) => {
             if let Ok(mut guard) = ring.readable().await {
                 guard.clear_ready();

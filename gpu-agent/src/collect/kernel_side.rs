@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    os::fd::{AsRawFd as _, RawFd},
+    fmt, io,
+    os::fd::{AsFd as _, OwnedFd},
     path::Path,
 };
 
@@ -39,7 +40,6 @@ pub struct Reading {
 }
 
 /// The loaded programs, their rings and the probes on libraries.
-#[derive(Debug)]
 pub struct KernelSide {
     kernel: Kernel,
     reader: Reader,
@@ -48,6 +48,12 @@ pub struct KernelSide {
     exits: RingBuf<MapData>,
     undecodable: u64,
     rows: usize,
+}
+
+impl fmt::Debug for KernelSide {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("KernelSide").field("kernel", &self.kernel).finish_non_exhaustive()
+    }
 }
 
 impl KernelSide {
@@ -82,6 +88,11 @@ impl KernelSide {
         late
     }
 
+    /// Whether maps of an earlier agent were taken over.
+    pub fn adopted(&self) -> bool {
+        self.kernel.adopted()
+    }
+
     /// Looks for libraries; returns processes that had theirs before it was probed.
     pub fn rescan(&mut self) -> Vec<Late> {
         self.manager.rescan(&mut self.kernel)
@@ -107,8 +118,11 @@ impl KernelSide {
     }
 
     /// Descriptors that become readable when there are records.
-    pub fn ring_descriptors(&self) -> [RawFd; 2] {
-        [self.events.as_raw_fd(), self.exits.as_raw_fd()]
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn ring_descriptors(&self) -> io::Result<[OwnedFd; 2]> {
+        Ok([self.events.as_fd().try_clone_to_owned()?, self.exits.as_fd().try_clone_to_owned()?])
     }
 
     /// Takes all records out of the rings, oldest first.

@@ -19,6 +19,13 @@ pub struct Loaded {
     pub settings: Vec<Setting>,
 }
 
+impl Loaded {
+    /// Whether a key was given anywhere, rather than left at its default.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.settings.iter().any(|setting| setting.key == key && setting.origin != Origin::Default)
+    }
+}
+
 /// One key's value in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {

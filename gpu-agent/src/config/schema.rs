@@ -204,7 +204,7 @@ fn visit_devices_and_probes(config: &mut Config, visitor: &mut impl Visitor) {
     );
     visitor.key(
         "probe.ring_bytes",
-        "Size of the event ring; a larger one survives longer bursts of allocations without loss.",
+        "Size of each of the two record rings; a larger one survives longer bursts of starting and ending processes.",
         Bytes { min: 4 << 10, max: 1 << 30 },
         &mut config.probe.ring_bytes,
     );
@@ -257,22 +257,16 @@ fn visit_output(config: &mut Config, visitor: &mut impl Visitor) {
         &mut otlp.interval,
     );
     visitor.key(
-        "otlp.queue",
-        "Requests kept for retry while the collector is away; beyond that the oldest is dropped and counted.",
-        Count { min: 1, max: 10_000 },
-        &mut otlp.queue,
+        "otlp.queue_bytes",
+        "Bytes of requests kept while the collector is away; beyond that the oldest is dropped and counted.",
+        Count { min: 65_536, max: 1 << 30 },
+        &mut otlp.queue_bytes,
     );
     visitor.key(
         "metrics.max_series_per_family",
         "Series of one metric beyond this number are folded into one and counted.",
         Count { min: 16, max: 10_000_000 },
         &mut config.metrics.max_series_per_family,
-    );
-    visitor.key(
-        "metrics.process_labels",
-        "Adds process labels to tenant metrics; every process then has series of its own.",
-        Switch,
-        &mut config.metrics.process_labels,
     );
     visitor.key(
         "metrics.cgroup_path_label",

@@ -60,7 +60,7 @@ pub struct Probe {
     pub rescan_interval: Duration,
     /// Entries of the BPF maps.
     pub maps: MapSizes,
-    /// Size of the event ring in bytes, a power of two.
+    /// Size of each record ring in bytes, a power of two.
     pub ring_bytes: u64,
 }
 
@@ -92,7 +92,7 @@ pub enum Feature {
     Nvml,
     /// Pinning maps and links under bpffs.
     Pinning,
-    /// Scheduler and syscall tracepoints.
+    /// Scheduler tracepoints, which tell of processes that end.
     Tracepoints,
     /// One link over all uprobes of a library.
     UprobeMulti,
@@ -115,8 +115,8 @@ pub struct Otlp {
     pub timeout: Duration,
     /// How often metrics are pushed.
     pub interval: Duration,
-    /// Requests kept for retry while the collector is away; the oldest is dropped, and counted, beyond that.
-    pub queue: u32,
+    /// Bytes of requests kept while the collector is away; the oldest is dropped, and counted, beyond that.
+    pub queue_bytes: u32,
 }
 
 /// TLS material for OTLP. There is deliberately no way to skip verification.
@@ -144,8 +144,6 @@ pub enum OtlpProtocol {
 pub struct Metrics {
     /// Series of one family beyond this number are folded into one and counted.
     pub max_series_per_family: u32,
-    /// Adds process labels to tenant metrics.
-    pub process_labels: bool,
     /// Adds the cgroup path to tenant metrics.
     pub cgroup_path_label: bool,
 }
@@ -195,9 +193,9 @@ impl Default for Config {
             nvml: Nvml { library: None, deadline: Duration::from_secs(2), interval: Duration::from_secs(1) },
             probe: Probe {
                 library_paths: Vec::new(),
-                rescan_interval: Duration::from_secs(5),
+                rescan_interval: Duration::from_secs(1),
                 maps: MapSizes::default(),
-                ring_bytes: 1 << 20,
+                ring_bytes: 256 << 10,
             },
             disable: BTreeSet::new(),
             otlp: Otlp {
@@ -208,11 +206,10 @@ impl Default for Config {
                 gzip: true,
                 timeout: Duration::from_secs(10),
                 interval: Duration::from_secs(10),
-                queue: 64,
+                queue_bytes: 8 << 20,
             },
             metrics: Metrics {
                 max_series_per_family: 10_000,
-                process_labels: false,
                 cgroup_path_label: false,
             },
             log: Log { level: LogLevel::Info, format: LogFormat::Text },

@@ -66,6 +66,8 @@ pub struct Options<'a> {
     pub pins: Option<Pins>,
     /// Whether to try `uprobe_multi` links before perf-event uprobes.
     pub uprobe_multi: bool,
+    /// Whether to be told of processes that end; without it they are found by looking.
+    pub tracepoints: bool,
     /// Map sizes that differ from the object's own, by map name.
     pub map_entries: BTreeMap<&'static str, u32>,
 }
@@ -174,7 +176,9 @@ impl Kernel {
             adopted,
         };
         kernel.adopt_links()?;
-        kernel.attach_tracepoints()?;
+        if options.tracepoints {
+            kernel.attach_tracepoints()?;
+        }
         Ok(kernel)
     }
 

@@ -55,9 +55,9 @@ pub struct Saved {
 }
 
 impl Saved {
-    pub(super) fn of<'a>(
+    pub(super) fn of(
         series: &BTreeMap<SeriesKey, Series>,
-        settled: impl Iterator<Item = &'a SettledRow>,
+        settled: &BTreeMap<RowKey, SettledRow>,
         unseen: &BTreeMap<Arc<Tenant>, Duration>,
     ) -> Self {
         let series = series
@@ -65,6 +65,6 @@ impl Saved {
             .map(|(key, series)| SavedSeries { key: key.clone(), series: series.clone() })
             .collect();
         let unseen = unseen.iter().map(|(tenant, duration)| (Arc::clone(tenant), *duration)).collect();
-        Self { series, settled: settled.cloned().collect(), unseen }
+        Self { series, settled: settled.values().cloned().collect(), unseen }
     }
 }

@@ -122,7 +122,7 @@ fn gpu(state: &GpuState) -> GpuStatus {
         utilization_ratio: reading.and_then(|reading| reading.utilization.gpu),
         memory_used_bytes: reading.and_then(|reading| reading.memory.used_bytes),
         memory_total_bytes: state.gpu.memory_total_bytes,
-        temperature_celsius: reading.and_then(|reading| reading.temperature.gpu_celsius),
+        temperature_celsius: reading.and_then(|reading| reading.temperature.gpu_celsius.map(f64::from)),
         power_watts: reading.and_then(|reading| reading.power.usage_watts),
     }
 }
