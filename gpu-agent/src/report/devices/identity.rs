@@ -15,19 +15,19 @@ use crate::export::snapshot::Text;
 const VENDOR: &str = "NVIDIA";
 
 pub(super) fn add(points: &mut Points<'_>, gpu: &Gpu, platform: Option<&Platform>) {
-    let driver = platform.and_then(|platform| platform.driver_version.as_ref());
+    let driver = platform.and_then(|platform| platform.driver_version.as_deref());
     let cuda = platform.and_then(|platform| platform.cuda_version);
     let mut extra: Vec<Extra> = vec![(&HW_VENDOR, VENDOR.into())];
     let mut add = |attribute: &'static Attribute, text: Option<Text>| {
         extra.extend(text.map(|text| (attribute, text)));
     };
-    add(&HW_MODEL, gpu.name.as_ref().map(copy));
-    add(&HW_SERIAL_NUMBER, gpu.serial.as_ref().map(copy));
+    add(&HW_MODEL, gpu.name.as_deref().map(copy));
+    add(&HW_SERIAL_NUMBER, gpu.serial.as_deref().map(copy));
     add(&HW_DRIVER_VERSION, driver.map(copy));
-    add(&HW_FIRMWARE_VERSION, gpu.vbios_version.as_ref().map(copy));
+    add(&HW_FIRMWARE_VERSION, gpu.vbios_version.as_deref().map(copy));
     add(&GPU_PCI_ADDRESS, gpu.pci_bus_id.as_deref().and_then(kernel_pci_address).map(Text::from));
     add(&GPU_INDEX, Some(gpu.index.to_string().into()));
-    add(&GPU_ARCHITECTURE, gpu.architecture.as_ref().map(copy));
+    add(&GPU_ARCHITECTURE, gpu.architecture.as_deref().map(copy));
     add(&GPU_COMPUTE_CAPABILITY, gpu.compute_capability.map(version));
     add(&GPU_CUDA_VERSION, cuda.map(version));
     add(&GPU_NUMA_NODE, gpu.numa_node.map(|node| node.to_string().into()));
@@ -35,8 +35,8 @@ pub(super) fn add(points: &mut Points<'_>, gpu: &Gpu, platform: Option<&Platform
     points.info(&device::INFO, extra);
 }
 
-fn copy(text: &String) -> Text {
-    Text::Shared(text.as_str().into())
+fn copy(text: &str) -> Text {
+    Text::Shared(text.into())
 }
 
 fn version((major, minor): (u32, u32)) -> Text {
