@@ -41,7 +41,7 @@ pub fn add_to(
         state::add_xids(&mut points, &state.xids, agent_start);
         add_reading(&mut points, state, now, max_age);
     }
-    topology::add(builder, devices, &labels);
+    topology::add(builder, devices, &labels, now, max_age);
     add_unidentified(builder, devices);
     add_errors(builder, devices, agent_start);
 }

@@ -9,35 +9,43 @@ use gpu_api::metric::{Attribute, device};
 
 use super::points::{Extra, Points};
 use crate::device::{Gpu, Platform};
+use crate::export::snapshot::Text;
 
 /// The only vendor whose library gives identities of the form that [`crate::device::GpuUuid`] accepts.
 const VENDOR: &str = "NVIDIA";
 
 pub(super) fn add(points: &mut Points<'_>, gpu: &Gpu, platform: Option<&Platform>) {
-    let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
-    let texts = [
-        (&HW_MODEL, gpu.name.clone()),
-        (&HW_SERIAL_NUMBER, gpu.serial.clone()),
-        (&HW_DRIVER_VERSION, platform.and_then(|platform| platform.driver_version.clone())),
-        (&HW_FIRMWARE_VERSION, gpu.vbios_version.clone()),
-        (&GPU_PCI_ADDRESS, gpu.pci_bus_id.as_deref().and_then(kernel_pci_address)),
-        (&GPU_INDEX, Some(gpu.index.to_string())),
-        (&GPU_ARCHITECTURE, gpu.architecture.clone()),
-        (&GPU_COMPUTE_CAPABILITY, gpu.compute_capability.map(version)),
-        (&GPU_CUDA_VERSION, platform.and_then(|platform| platform.cuda_version).map(version)),
-        (&GPU_NUMA_NODE, gpu.numa_node.map(|node| node.to_string())),
-    ];
+    let driver = platform.and_then(|platform| platform.driver_version.as_deref());
+    let cuda = platform.and_then(|platform| platform.cuda_version);
     let mut extra: Vec<Extra> = vec![(&HW_VENDOR, VENDOR.into())];
-    extra.extend(
-        texts
-            .into_iter()
-            .filter_map(|(attribute, text): (&'static Attribute, Option<String>)| Some((attribute, text?.into()))),
-    );
-    extra.extend(gpu.mig_enabled.map(|enabled| {
-        let mode = if enabled { MigMode::Enabled } else { MigMode::Disabled };
-        (&GPU_MIG_MODE, mode.as_str().into())
-    }));
+    let mut add = |attribute: &'static Attribute, text: Option<Text>| {
+        extra.extend(text.map(|text| (attribute, text)));
+    };
+    add(&HW_MODEL, gpu.name.as_deref().map(copy));
+    add(&HW_SERIAL_NUMBER, gpu.serial.as_deref().map(copy));
+    add(&HW_DRIVER_VERSION, driver.map(copy));
+    add(&HW_FIRMWARE_VERSION, gpu.vbios_version.as_deref().map(copy));
+    add(&GPU_PCI_ADDRESS, gpu.pci_bus_id.as_deref().and_then(kernel_pci_address).map(Text::from));
+    add(&GPU_INDEX, Some(gpu.index.to_string().into()));
+    add(&GPU_ARCHITECTURE, gpu.architecture.as_deref().map(copy));
+    add(&GPU_COMPUTE_CAPABILITY, gpu.compute_capability.map(version));
+    add(&GPU_CUDA_VERSION, cuda.map(version));
+    add(&GPU_NUMA_NODE, gpu.numa_node.map(|node| node.to_string().into()));
+    add(&GPU_MIG_MODE, gpu.mig_enabled.map(mig_mode));
     points.info(&device::INFO, extra);
+}
+
+fn copy(text: &str) -> Text {
+    Text::Shared(text.into())
+}
+
+fn version((major, minor): (u32, u32)) -> Text {
+    format!("{major}.{minor}").into()
+}
+
+fn mig_mode(enabled: bool) -> Text {
+    let mode = if enabled { MigMode::Enabled } else { MigMode::Disabled };
+    mode.as_str().into()
 }
 
 /// A PCI address in the form of the kernel (`0000:3b:00.0`), from NVML's, whose domain has eight digits and whose letters

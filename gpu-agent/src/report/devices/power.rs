@@ -20,10 +20,9 @@ pub(super) fn add_temperature(points: &mut Points<'_>, temperature: &Temperature
         let extra = [typed(), (&HW_SENSOR_LOCATION, sensor.as_str().into())];
         points.double(&device::TEMPERATURE, extra, celsius.map(f64::from));
     }
-    for (limit, celsius) in [
-        (TemperatureLimit::HighCritical, slowdown_celsius),
-        (TemperatureLimit::HighFatal, shutdown_celsius),
-    ] {
+    for (limit, celsius) in
+        [(TemperatureLimit::HighCritical, slowdown_celsius), (TemperatureLimit::HighFatal, shutdown_celsius)]
+    {
         let extra = [typed(), (&HW_LIMIT_TYPE, limit.as_str().into())];
         points.double(&device::TEMPERATURE_LIMIT, extra, celsius.map(f64::from));
     }

@@ -36,7 +36,7 @@ pub(super) fn add_xids(points: &mut Points<'_>, xids: &BTreeMap<u64, XidCount>, 
 }
 
 /// A GPU that has said nothing for `max_age` does not answer, whatever it said last.
-fn condition(state: &GpuState, now: Instant, max_age: Duration) -> DeviceCondition {
+pub(super) fn condition(state: &GpuState, now: Instant, max_age: Duration) -> DeviceCondition {
     match state.condition {
         GpuCondition::Ok if now.saturating_duration_since(state.last_seen) > max_age => {
             DeviceCondition::Unavailable

@@ -5,22 +5,31 @@
 //! and no bandwidth.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpu_api::metric::attribute::{GPU_LINK_TYPE, GPU_PEER_ID};
 use gpu_api::metric::device;
-use gpu_api::metric::value::LinkType;
+use gpu_api::metric::value::{DeviceCondition, LinkType};
+use tokio::time::Instant;
 
 use super::points::{Extra, Labels, Points, as_f64};
-use crate::device::{DeviceSnapshot, GpuCondition, GpuUuid, PcieAncestor, PeerLink};
+use super::state;
+use crate::device::{DeviceSnapshot, GpuUuid, PcieAncestor, PeerLink};
 use crate::export::snapshot::{Builder, Text};
 
 /// `labels` are those of the snapshot's GPUs, in their order. A GPU that does not answer has no ways, nor have the others
 /// to it.
-pub(super) fn add(builder: &mut Builder, devices: &DeviceSnapshot, labels: &[Labels]) {
+pub(super) fn add(
+    builder: &mut Builder,
+    devices: &DeviceSnapshot,
+    labels: &[Labels],
+    now: Instant,
+    max_age: Duration,
+) {
     let answering = |uuid: &GpuUuid| {
         let mut gpus = devices.gpus.iter().zip(labels);
         let (state, labels) = gpus.find(|(state, _)| state.gpu.uuid == *uuid)?;
-        (state.condition == GpuCondition::Ok).then_some(labels)
+        (state::condition(state, now, max_age) == DeviceCondition::Ok).then_some(labels)
     };
     for link in devices.topology.iter() {
         if let Some((from, to)) = answering(&link.from).zip(answering(&link.to)) {
