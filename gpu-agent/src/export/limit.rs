@@ -33,15 +33,6 @@ impl Default for Config {
     }
 }
 
-/// One limit for all metrics, as the agent's configuration has it.
-impl From<&crate::config::Metrics> for Config {
-    fn from(metrics: &crate::config::Metrics) -> Self {
-        let series = usize::try_from(metrics.max_series_per_family).ok().and_then(NonZeroUsize::new);
-        let default = Self::default();
-        Self { series_per_metric: series.unwrap_or(default.series_per_metric), ..default }
-    }
-}
-
 /// A limit names a metric that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error(

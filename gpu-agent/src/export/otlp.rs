@@ -88,7 +88,7 @@ async fn push(
     source: Arc<dyn SnapshotSource>,
     stop: CancellationToken,
 ) {
-    let queue = Queue::new(settings.queue_requests, settings.queue_bytes);
+    let queue = Queue::new(settings.queue_bytes);
     let enqueue = async || {
         for payload in encoded(&source, resource, settings.points_per_request).await {
             stats.drop_points(ExportDropReason::QueueFull, queue.push(payload));

@@ -33,10 +33,8 @@ pub struct Config {
     pub compression: Option<Compression>,
     /// Resource attributes beside, or instead of, those that the agent finds. Default: none.
     pub resource_attributes: BTreeMap<String, String>,
-    /// Requests that may wait while the receiver is away; beyond it the oldest are dropped and counted. Default: 64.
-    pub queue_requests: NonZeroUsize,
-    /// Bytes that these may have together, not compressed, so that a long absence does not cost memory.
-    /// Default: 8 388 608.
+    /// Bytes of requests, not compressed, that may wait while the receiver is away; beyond it the oldest are dropped
+    /// and counted. Default: 8 388 608.
     pub queue_bytes: NonZeroUsize,
     /// Points in one request at most; receivers commonly refuse messages over 4 MiB. Default: 8000.
     pub points_per_request: NonZeroUsize,
@@ -50,7 +48,6 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        const REQUESTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
         const QUEUE: NonZeroUsize = NonZeroUsize::new(8 << 20).expect("8 MiB is not zero");
         const POINTS: NonZeroUsize = NonZeroUsize::new(8000).expect("8000 is not zero");
         Self {
@@ -61,50 +58,11 @@ impl Default for Config {
             headers: Headers::default(),
             compression: None,
             resource_attributes: BTreeMap::new(),
-            queue_requests: REQUESTS,
             queue_bytes: QUEUE,
             points_per_request: POINTS,
             retry: RetryConfig::default(),
             shutdown_timeout_ms: 5000,
             tls: TlsConfig::default(),
-        }
-    }
-}
-
-/// What the agent's configuration says about the push.
-///
-/// Its keys have defaults, so with an endpoint it decides everything. Without one, only what has no default is taken
-/// from it, and the standard `OTEL_*` variables decide the rest.
-impl From<&crate::config::Otlp> for Config {
-    fn from(otlp: &crate::config::Otlp) -> Self {
-        let common = Self {
-            headers: Headers(otlp.headers.clone()),
-            queue_requests: usize::try_from(otlp.queue)
-                .ok()
-                .and_then(NonZeroUsize::new)
-                .unwrap_or(Self::default().queue_requests),
-            tls: TlsConfig {
-                ca_file: otlp.tls.ca_file.clone(),
-                client_certificate_file: otlp.tls.cert_file.clone(),
-                client_key_file: otlp.tls.key_file.clone(),
-                server_name: None,
-            },
-            ..Self::default()
-        };
-        if otlp.endpoint.is_none() {
-            return common;
-        }
-        let millis = |time: Duration| u64::try_from(time.as_millis()).ok().and_then(NonZeroU64::new);
-        Self {
-            endpoint: otlp.endpoint.clone(),
-            protocol: Some(match otlp.protocol {
-                crate::config::OtlpProtocol::Grpc => Protocol::Grpc,
-                crate::config::OtlpProtocol::Http => Protocol::HttpProtobuf,
-            }),
-            interval_ms: millis(otlp.interval),
-            timeout_ms: millis(otlp.timeout),
-            compression: Some(if otlp.gzip { Compression::Gzip } else { Compression::None }),
-            ..common
         }
     }
 }
@@ -206,7 +164,6 @@ pub struct Settings {
     pub headers: HeaderMap,
     pub compression: Compression,
     pub resource_attributes: BTreeMap<String, String>,
-    pub queue_requests: usize,
     pub queue_bytes: usize,
     pub points_per_request: usize,
     pub initial_backoff: Duration,
@@ -249,7 +206,6 @@ impl Settings {
             headers: headers(&header_texts)?,
             compression: config.compression.or(env.compression).unwrap_or(Compression::Gzip),
             resource_attributes,
-            queue_requests: config.queue_requests.get(),
             queue_bytes: config.queue_bytes.get(),
             points_per_request: config.points_per_request.get(),
             initial_backoff: Duration::from_millis(config.retry.initial_backoff_ms.get()),

@@ -1,4 +1,4 @@
-//! Requests that wait for the receiver, bounded by their number and size.
+//! Requests that wait for the receiver, bounded by their size.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,6 @@ use super::payload::Payload;
 /// A queue between the snapshots and the receiver. What was taken counts as in flight until [`Queue::done`].
 #[derive(Debug)]
 pub(super) struct Queue {
-    limit_requests: usize,
     limit_bytes: usize,
     state: Mutex<State>,
     changed: Notify,
@@ -25,8 +24,8 @@ struct State {
 }
 
 impl Queue {
-    pub(super) fn new(limit_requests: usize, limit_bytes: usize) -> Self {
-        Self { limit_requests, limit_bytes, state: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, state: Mutex::default(), changed: Notify::new() }
     }
 
     /// Adds a request and returns the number of points in the oldest ones, which made room for it.
@@ -35,9 +34,7 @@ impl Queue {
     pub(super) fn push(&self, payload: Payload) -> u64 {
         let mut state = self.lock();
         let mut dropped = 0;
-        while state.waiting.len() >= self.limit_requests
-            || state.bytes + payload.bytes.len() > self.limit_bytes
-        {
+        while state.bytes + payload.bytes.len() > self.limit_bytes {
             let Some(oldest) = state.waiting.pop_front() else { break };
             state.bytes -= oldest.bytes.len();
             dropped += oldest.points;
@@ -103,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_make_room_and_their_points_are_told() {
-        let queue = Queue::new(3, 100);
+        let queue = Queue::new(100);
         assert_eq!(queue.push(payload(40, 1)), 0);
         assert_eq!(queue.push(payload(40, 2)), 0);
         assert_eq!(queue.push(payload(20, 4)), 0);
@@ -115,15 +112,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn their_number_is_bounded_too() {
-        let queue = Queue::new(3, 100);
-        let dropped: Vec<_> = [1, 2, 4, 8, 16].map(|points| queue.push(payload(1, points))).into();
-        assert_eq!(dropped, [0, 0, 0, 1, 2]);
-    }
-
-    #[tokio::test]
     async fn a_request_over_the_bound_waits_alone() {
-        let queue = Queue::new(3, 100);
+        let queue = Queue::new(100);
         assert_eq!(queue.push(payload(10, 1)), 0);
         assert_eq!(queue.push(payload(500, 2)), 1);
         assert_eq!(queue.next().await, Some(payload(500, 2)));
@@ -132,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_in_flight_is_accounted_until_it_is_done() {
-        let queue = Queue::new(3, 100);
+        let queue = Queue::new(100);
         queue.push(payload(10, 1));
         queue.push(payload(10, 2));
         queue.push(payload(10, 4));
@@ -145,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_consumer_is_woken() {
-        let queue = Queue::new(3, 100);
+        let queue = Queue::new(100);
         let (taken, ()) = tokio::join!(queue.next(), async {
             queue.push(payload(10, 1));
         });

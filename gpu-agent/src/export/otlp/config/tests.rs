@@ -139,26 +139,3 @@ fn credentials_do_not_reach_debug_output() {
     assert!(!format!("{:?}", config(text)).contains("hunter2"));
     assert!(!format!("{:?}", resolve(text, &[])).contains("hunter2"));
 }
-
-#[test]
-fn the_agents_configuration_decides_where_it_names_an_endpoint() {
-    let env = |name: &str| match name {
-        "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://env:4318".to_owned()),
-        "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("http/protobuf".to_owned()),
-        _ => None,
-    };
-    let mut agent = crate::config::Config::default().otlp;
-    agent.queue = 7;
-    let settings = Settings::resolve(Config::from(&agent), env).unwrap().unwrap();
-    assert_eq!(settings.endpoint, "http://env:4318/v1/metrics");
-    assert_eq!(settings.queue_requests, 7);
-
-    agent.endpoint = Some("http://mine:4317".to_owned());
-    agent.interval = Duration::from_millis(1500);
-    agent.gzip = false;
-    let settings = Settings::resolve(Config::from(&agent), env).unwrap().unwrap();
-    assert_eq!(settings.endpoint, "http://mine:4317/");
-    assert_eq!(settings.protocol, Protocol::Grpc);
-    assert_eq!(settings.interval, Duration::from_millis(1500));
-    assert_eq!(settings.compression, Compression::None);
-}
