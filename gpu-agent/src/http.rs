@@ -28,7 +28,7 @@ mod endpoints;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Address and port to listen on; port 0 takes a free one. Default: `0.0.0.0:9464`.
+    /// Address and port to listen on; port 0 takes a free one. Default: `127.0.0.1:9464`.
     pub listen: SocketAddr,
     /// Milliseconds after which a scrape is answered with an error; a scraper that says that it waits for less gets
     /// its answer by then. Default: 8000.
@@ -42,7 +42,7 @@ impl Default for Config {
         const SCRAPE: NonZeroU64 = NonZeroU64::new(8000).expect("8000 is not zero");
         const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
         Self {
-            listen: SocketAddr::from(([0, 0, 0, 0], 9464)),
+            listen: SocketAddr::from(([127, 0, 0, 1], 9464)),
             scrape_timeout_ms: SCRAPE,
             max_connections: CONNECTIONS,
         }
@@ -51,7 +51,7 @@ impl Default for Config {
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on `{listen}` (`http.listen`)")]
+#[error("cannot listen on `{listen}`; give another address or port in `listen`")]
 pub struct BindError {
     listen: SocketAddr,
     #[source]

@@ -164,6 +164,9 @@ async fn a_port_in_use_is_an_error_that_names_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap();
     let error = Server::bind(Config { listen, ..Config::default() }).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("cannot listen on `{listen}` (`http.listen`)"));
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on `{listen}`; give another address or port in `listen`")
+    );
     assert!(std::error::Error::source(&error).is_some());
 }

@@ -157,6 +157,9 @@ pub static SYSTEMD_UNIT: Attribute = Attribute::open("systemd.unit", "Name of th
 pub static CGROUP_PATH: Attribute =
     Attribute::open("cgroup.path", "Path of the cgroup, from the root of the hierarchy.");
 
+pub static PROCESS_PID: Attribute =
+    Attribute::open("process.pid", "Process id in the agent's pid namespace.");
+
 // What a tenant did.
 pub static GPU_MEMORY_KIND: Attribute =
     Attribute::closed("gpu.memory.kind", value::MemoryKind::VALUES, "How the memory was allocated.");

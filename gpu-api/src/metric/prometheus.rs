@@ -22,12 +22,10 @@ fn translate(name: &str, unit: &str, kind: Kind) -> String {
         name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|t| !t.is_empty()).collect();
 
     let (main, per) = unit.split_once('/').unwrap_or((unit, ""));
-    if let Some(suffix) = main_unit(main).filter(|suffix| !tokens.contains(suffix)) {
-        tokens.push(suffix);
-    }
-    if let Some(suffix) = per_unit(per).filter(|suffix| !tokens.contains(suffix)) {
-        tokens.push("per");
-        tokens.push(suffix);
+    for suffix in [main_unit(main), per_unit(per)].into_iter().flatten() {
+        if !tokens.contains(&suffix) {
+            tokens.push(suffix);
+        }
     }
     match kind {
         Kind::Counter => move_to_end(&mut tokens, "total"),
@@ -71,14 +69,17 @@ fn main_unit(unit: &str) -> Option<&str> {
     })
 }
 
-fn per_unit(unit: &str) -> Option<&str> {
+/// The words for a unit that something is divided by; those that the translation does not know have none.
+fn per_unit(unit: &str) -> Option<&'static str> {
     Some(match unit {
-        "" => return None,
-        "s" => "second",
-        "m" => "minute",
-        "h" => "hour",
-        "d" => "day",
-        other => other,
+        "s" => "per_second",
+        "m" => "per_minute",
+        "h" => "per_hour",
+        "d" => "per_day",
+        "w" => "per_week",
+        "mo" => "per_month",
+        "y" => "per_year",
+        _ => return None,
     })
 }
 

@@ -6,7 +6,7 @@ use super::Status::Estimate;
 use super::attribute::{
     AttributeUse, CGROUP_PATH, CONTAINER_ID, ERROR_TYPE, GPU_CALL, GPU_MEMCPY_DIRECTION, GPU_MEMORY_KIND,
     GPU_TENANT_KIND, GPU_TENANT_NAME, HW_ID, K8S_CONTAINER_NAME, K8S_NAMESPACE_NAME, K8S_POD_NAME,
-    K8S_POD_UID, SYSTEMD_UNIT, known, opt_in, required,
+    K8S_POD_UID, PROCESS_PID, SYSTEMD_UNIT, known, opt_in, required,
 };
 
 /// The tenant that a point is about; its series end with it.
@@ -20,6 +20,7 @@ pub(super) const TENANT: &[AttributeUse] = &[
     known(&CONTAINER_ID),
     known(&SYSTEMD_UNIT),
     opt_in(&CGROUP_PATH),
+    opt_in(&PROCESS_PID),
 ];
 /// The device on which the tenant did it.
 pub(super) const ON_DEVICE: &[AttributeUse] = &[required(&HW_ID)];
