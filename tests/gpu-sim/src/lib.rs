@@ -5,3 +5,5 @@ pub mod engine;
 pub mod machine;
 pub mod scenario;
 pub mod state;
+pub mod truth;
+pub mod workload;
