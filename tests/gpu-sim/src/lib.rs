@@ -4,3 +4,4 @@ pub mod daemon;
 pub mod engine;
 pub mod machine;
 pub mod scenario;
+pub mod state;

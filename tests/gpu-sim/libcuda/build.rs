@@ -1,0 +1,6 @@
+//! Gives the library the SONAME that programs link against.
+
+fn main() {
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
+    println!("cargo::rerun-if-changed=build.rs");
+}
