@@ -42,7 +42,7 @@ pub struct ProcessUtilization {
 /// Samples that the filter took out, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DroppedSamples {
-    /// Not newer than what this GPU gave before.
+    /// Not newer than what this GPU gave before, or older than a driver keeps samples.
     pub stale: u64,
     /// Dated in the future.
     pub future: u64,
@@ -66,6 +66,9 @@ impl DroppedSamples {
         self.without_process += without_process;
     }
 }
+
+/// How long ago a sample may have been taken. Drivers keep about 20 seconds of them; what is much older is garbage.
+const AGE_LIMIT_US: u64 = 60_000_000;
 
 /// How far the driver's clock may be ahead of the agent's. A sample from beyond would make every later one look stale.
 const FUTURE_TOLERANCE_US: u64 = 10_000_000;
@@ -92,7 +95,7 @@ impl SampleFilter {
         samples: &[RawUtilization],
         now_us: u64,
     ) -> (Vec<ProcessUtilization>, DroppedSamples) {
-        let before_us = self.last_timestamp_us;
+        let before_us = self.last_timestamp_us.max(now_us.saturating_sub(AGE_LIMIT_US));
         let mut dropped = DroppedSamples::default();
         let mut accepted = Vec::with_capacity(samples.len());
         for sample in samples {
@@ -170,6 +173,15 @@ mod tests {
         assert_eq!(kept.len(), 1);
         assert_eq!(kept[0].timestamp_us, NOW_US + 166_000);
         assert_eq!(dropped, DroppedSamples { stale: 2, ..DroppedSamples::default() });
+    }
+
+    #[test]
+    fn the_first_answer_has_no_samples_from_long_ago() {
+        let mut filter = SampleFilter::default();
+        let old =
+            [raw(10, 1, 25), raw(10, NOW_US - AGE_LIMIT_US, 25), raw(10, NOW_US - AGE_LIMIT_US + 1, 25)];
+        let (kept, dropped) = filter.accept(&gpu(), &old, NOW_US);
+        assert_eq!((kept.len(), dropped.stale), (1, 2));
     }
 
     #[test]

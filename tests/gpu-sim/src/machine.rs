@@ -25,6 +25,7 @@ use crate::scenario::{Scenario, ScenarioError};
 pub mod channel;
 pub mod clock;
 pub mod counters;
+pub mod fault;
 mod futex;
 pub mod layout;
 mod lock;
@@ -33,6 +34,7 @@ pub mod process;
 pub mod published;
 pub mod samples;
 
+pub use fault::{Fault, MachineFault};
 pub use layout::{GpuState, Shared};
 pub use lock::{Holder, LockFile};
 

@@ -28,7 +28,6 @@ const GENERAL: [GpmMetricId; 11] = [
 
 /// Transmit follows receive, and link follows link (`nvml.h`).
 const LINK_0_RECEIVE: u32 = nvmlGpmMetricId_t_NVML_GPM_METRIC_NVLINK_L0_RX_PER_SEC;
-use nvml_wrapper_sys::bindings::nvmlGpmMetricId_t_NVML_GPM_METRIC_NVLINK_L0_RX_PER_SEC as GPM_METRIC_NVLINK_L0_RX_PER_SEC;
 
 /// A GPU's last sample, against which the next one is measured.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ fn a_module_begins_by_saying_what_it_is_for() {
         findings("xtask/src/a.rs", "use std::fmt;\n//! Too late.\n"),
         ["xtask/src/a.rs: does not begin with a `//!` line that says what it is for"]
     );
+    assert_eq!(findings("xtask/src/a/tests.rs", "use super::*;\n"), [""; 0]);
 }
 
 #[test]
@@ -48,6 +49,12 @@ fn product_code_does_not_unwrap_before_its_tests() {
         [format!("gpu-agent/src/a.rs:2: {rule}"), format!("gpu-agent/src/a.rs:4: {rule}")]
     );
     assert_eq!(findings("gpu-agent/src/a/tests.rs", text), [""; 0]);
+    assert_eq!(
+        findings("gpu-agent/src/fake.rs", "//! A.\n#![cfg(test)]\nfn a() { b().unwrap() }\n"),
+        [""; 0]
+    );
+    let constants = "//! A.\npub(crate) const A: T = t(1).expect(\"1\");\nconst fn a() { b().unwrap() }\n";
+    assert_eq!(findings("gpu-agent/src/a.rs", constants), [format!("gpu-agent/src/a.rs:3: {rule}")]);
     assert_eq!(findings("xtask/src/a.rs", text), [""; 0]);
 }
 
