@@ -205,6 +205,9 @@ impl Collector {
         let start_time_ns = identity::process::nanoseconds(late.start_ticks);
         let process = ProcessRef { pid: late.pid, start_time_ns };
         let unseen = Duration::from_nanos(late.seen_since_boottime_ns.saturating_sub(start_time_ns));
+        if unseen.is_zero() {
+            return;
+        }
         match self.resolver.resolve_process(process, now) {
             Ok(tenant) => {
                 info!(
@@ -222,17 +225,11 @@ impl Collector {
     /// Works out which GPUs the processes' ordinals stand for, as soon as the GPUs are known.
     fn name_gpus(&mut self, devices: Option<&DeviceSnapshot>) {
         let Some(gpus) = devices.map(processes::visible_gpus).filter(|gpus| !gpus.is_empty()) else { return };
-        let unnamed: Vec<(ProcessKey, Process)> = self
-            .ledger
-            .processes()
-            .filter(|(_, process)| process.visible.is_none())
-            .map(|(key, process)| (*key, process.clone()))
-            .collect();
-        for (key, mut process) in unnamed {
-            let Some(facts) = self.facts.get(&key) else { continue };
-            if let Ok(visible) = identity::visible_devices(&facts.environment(), &gpus) {
-                process.visible = Some(visible);
-                self.ledger.process_seen(key, process);
+        for key in self.ledger.unnamed() {
+            let visible =
+                self.facts.get(&key).map(|facts| identity::visible_devices(&facts.environment(), &gpus));
+            if let Some(Ok(visible)) = visible {
+                self.ledger.name_gpus(key, visible);
             }
         }
     }

@@ -179,6 +179,20 @@ impl Ledger {
         self.processes.iter().filter(|(key, _)| !self.ended.contains(key))
     }
 
+    /// Processes of which it is not known what their ordinals stand for, ended ones that are still to be settled
+    /// included.
+    pub fn unnamed(&self) -> Vec<ProcessKey> {
+        let unnamed = self.processes.iter().filter(|(_, process)| process.visible.is_none());
+        unnamed.map(|(key, _)| *key).collect()
+    }
+
+    /// Says what a process's ordinals stand for.
+    pub fn name_gpus(&mut self, key: ProcessKey, visible: Vec<String>) {
+        if let Some(process) = self.processes.get_mut(&key) {
+            process.visible = Some(visible);
+        }
+    }
+
     /// Takes note of the end of a process, or of its image; its rows are settled with the next observation, which
     /// must have been read after the end.
     pub fn process_ended(&mut self, key: ProcessKey) {

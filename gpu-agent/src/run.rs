@@ -54,6 +54,8 @@ pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let tasks = TaskTracker::new();
 
+    // A port in use is found before anything is loaded into the kernel.
+    let server = http::Server::bind(http_config(config.listen)).await?;
     let devices = start_devices(&config, &tasks, &stop);
     let views = Arc::new(Views::default());
     let collector = collector(&config, devices.clone(), Arc::clone(&views))?;
@@ -76,7 +78,6 @@ pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
         config.interval,
         start,
     ));
-    let server = http::Server::bind(http_config(config.listen)).await?;
     info!(address = %server.address(), "listening");
     announce(&config.state_dir, server.address());
     tasks.spawn(server.run(Arc::clone(&source), stop.clone()));

@@ -54,7 +54,7 @@ impl Agent {
     /// # Errors
     /// When it does not come up.
     pub fn start(binaries: &Binaries, site: &Site, machine: &Machine, arguments: &[&str]) -> Result<Self> {
-        let mut command = Command::new(binaries.agent());
+        let mut command = Command::new(&binaries.agent);
         command
             .arg("run")
             .arg("--state-dir")

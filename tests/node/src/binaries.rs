@@ -1,16 +1,18 @@
 //! Where the programs under test are.
 
-use std::path::{Path, PathBuf};
+use std::{env, path::PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-
-/// Folder with the release binaries; xtask sets it.
-const FOLDER: &str = "GPUSTACK_RELEASE_DIR";
 
 /// Programs and libraries of one release build.
 #[derive(Clone, Debug)]
 pub struct Binaries {
-    folder: PathBuf,
+    /// The agent.
+    pub agent: PathBuf,
+    /// The test double's command.
+    pub sim: PathBuf,
+    /// Where the test double's libraries are.
+    pub libraries: PathBuf,
 }
 
 impl Binaries {
@@ -19,16 +21,20 @@ impl Binaries {
     /// # Errors
     /// When they have not been built.
     pub fn find() -> Result<Self> {
-        let folder = match std::env::var_os(FOLDER) {
-            Some(folder) => PathBuf::from(folder),
-            None => {
-                let own = std::env::current_exe().context("cannot find this program's own file")?;
-                let target = own.ancestors().find(|folder| folder.join("release").is_dir());
-                target.map(|target| target.join("release")).context("no `release` folder beside this program")?
-            }
+        let own = env::current_exe().context("cannot find this program's own file")?;
+        let release = own.ancestors().map(|folder| folder.join("release")).find(|folder| folder.is_dir());
+        let place = |variable: &str, name: &str| {
+            env::var_os(variable)
+                .map(PathBuf::from)
+                .or_else(|| Some(release.as_ref()?.join(name)))
+                .with_context(|| format!("`{variable}` is not set, and there is no release build"))
         };
-        let binaries = Self { folder };
-        for program in [binaries.agent(), binaries.sim()] {
+        let binaries = Self {
+            agent: place("GPUSTACK_TEST_AGENT", "gpu-agent")?,
+            sim: place("GPUSTACK_TEST_SIM", "gpu-sim")?,
+            libraries: place("GPUSTACK_TEST_SIM_LIBRARIES", "")?,
+        };
+        for program in [&binaries.agent, &binaries.sim] {
             ensure!(
                 program.is_file(),
                 "`{}` is missing: run the tests by `cargo xtask test`, which builds it",
@@ -36,20 +42,5 @@ impl Binaries {
             );
         }
         Ok(binaries)
-    }
-
-    /// The agent.
-    pub fn agent(&self) -> PathBuf {
-        self.folder.join("gpu-agent")
-    }
-
-    /// The test double's command.
-    pub fn sim(&self) -> PathBuf {
-        self.folder.join("gpu-sim")
-    }
-
-    /// Where the test double's libraries are.
-    pub fn libraries(&self) -> &Path {
-        &self.folder
     }
 }

@@ -54,6 +54,14 @@ pub fn tenant(metrics: &Metrics, tenant: &str, truths: &[&Truth], lives: Lives) 
     by_gpu.iter().flat_map(|(gpu, truth)| rows(metrics, tenant, gpu, truth, lives)).collect()
 }
 
+impl std::fmt::Display for Row {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tenant, gpu, what, logged, reported } = self;
+        let reported = reported.map_or("nothing".to_owned(), |value| value.to_string());
+        write!(formatter, "{tenant} on {gpu}: {what}: logged {logged}, reported {reported}")
+    }
+}
+
 /// Rows on which the two sides differ.
 pub fn mismatches(rows: &[Row]) -> Vec<&Row> {
     rows.iter().filter(|row| !row.agrees()).collect()

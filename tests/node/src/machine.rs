@@ -26,14 +26,14 @@ impl Machine {
     pub fn start(binaries: &Binaries, preset: &str) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("gpu-sim-").tempdir()?;
         let path = directory.path();
-        run(Command::new(binaries.sim()).arg("create").arg("--dir").arg(path).args(["--preset", preset]))?;
-        run(Command::new(binaries.sim())
+        run(Command::new(&binaries.sim).arg("create").arg("--dir").arg(path).args(["--preset", preset]))?;
+        run(Command::new(&binaries.sim)
             .arg("install")
             .arg("--dir")
             .arg(path)
             .arg("--lib-dir")
-            .arg(binaries.libraries()))?;
-        let mut serve = Command::new(binaries.sim());
+            .arg(&binaries.libraries))?;
+        let mut serve = Command::new(&binaries.sim);
         serve.arg("serve").arg("--dir").arg(path).stdout(Stdio::piped());
         let mut daemon = Process::start("gpu-sim serve", serve, None)?;
         let output = daemon.child().stdout.take().context("the daemon has no output")?;

@@ -58,6 +58,6 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         // Detached: a process that is about to end may still have a file open in it.
-        drop(unmount(&self.point, UnmountFlags::DETACH));
+        _ = unmount(&self.point, UnmountFlags::DETACH);
     }
 }

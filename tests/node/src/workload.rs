@@ -48,7 +48,7 @@ impl Workload {
     /// When it cannot be started.
     pub fn start(binaries: &Binaries, machine: &Machine, cgroup: Option<&Cgroup>, plan: &Plan<'_>) -> Result<Self> {
         let files = tempfile::Builder::new().prefix("workload-").tempdir()?;
-        let mut command = Command::new(binaries.sim());
+        let mut command = Command::new(&binaries.sim);
         command
             .args(["run", plan.kind, "--libcuda"])
             .arg(plan.libcuda.clone().unwrap_or_else(|| machine.libcuda()))
