@@ -236,9 +236,11 @@ fn map(file: &File, path: &Path) -> Result<MmapRaw, MachineError> {
 
 fn shared(mapping: &MmapRaw) -> &Shared {
     debug_assert!(mapping.len() >= size_of::<Shared>());
+    #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]
+    let shared = mapping.as_ptr().cast::<Shared>();
     // SAFETY: the mapping is page-aligned, as long as `Shared` (checked when it was made), and lives as long as the
     // borrow. `Shared` consists of atomics alone, for which every bit pattern is valid and concurrent access is defined.
-    unsafe { &*mapping.as_ptr().cast::<Shared>() }
+    unsafe { &*shared }
 }
 
 #[cfg(test)]

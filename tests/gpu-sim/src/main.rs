@@ -1,5 +1,7 @@
 //! The `gpu-sim` command: makes and runs a simulated machine, and runs workloads on it.
 
+#![expect(clippy::cast_precision_loss, reason = "times that are printed are far below 2^52 ns")]
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};

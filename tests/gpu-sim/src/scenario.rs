@@ -14,6 +14,7 @@ mod file;
 mod identity;
 mod preset;
 
+pub use identity::format_uuid;
 pub use preset::{PRESETS, Preset};
 
 /// The most GPUs one machine can have.

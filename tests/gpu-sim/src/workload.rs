@@ -154,7 +154,7 @@ pub fn run(options: &Options) -> Result<(), WorkloadError> {
             std::process::abort();
         }
         if options.kind != Kind::Leak {
-            process.clean_up(&sessions, options.kind != Kind::Mixed)?;
+            process.clean_up(&sessions, kinds::ending(options.kind))?;
         }
     }
     log.write(true)?;

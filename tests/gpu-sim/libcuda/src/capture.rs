@@ -62,17 +62,11 @@ pub(crate) fn status(handle: u64, mode: DefaultStream) -> Result<u32> {
 }
 
 /// Records a node if the stream is capturing; says whether it was.
-pub(crate) fn record(stream: &Stream, node: impl FnOnce() -> NodeKind) -> Result<bool> {
+pub(crate) fn record(stream: &Stream, node: NodeKind) -> bool {
     let capture = stream.capture.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(capture) = capture.as_ref() else { return Ok(false) };
-    let mut graph = capture.graph.lock().unwrap_or_else(PoisonError::into_inner);
-    graph.add(node());
-    Ok(true)
-}
-
-/// Records a kernel if the stream is capturing.
-pub(crate) fn kernel(stream: &Stream, duration_ns: u64) -> Result<bool> {
-    record(stream, || NodeKind::Kernel { duration_ns })
+    let Some(capture) = capture.as_ref() else { return false };
+    capture.graph.lock().unwrap_or_else(PoisonError::into_inner).add(node);
+    true
 }
 
 /// The capture that an event recorded now would carry to other streams.

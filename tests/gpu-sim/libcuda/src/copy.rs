@@ -1,6 +1,9 @@
 //! Copies and memsets.
 
-use gpu_sim::machine::{channel::WorkKind, counters::CopyKind};
+use gpu_sim::machine::{
+    channel::WorkKind,
+    counters::{CopyKind, MemoryKind},
+};
 
 use crate::{
     abi::{MEMORY_TYPE_ARRAY, MEMORY_TYPE_DEVICE, MEMORY_TYPE_HOST, MEMORY_TYPE_UNIFIED, Memcpy2D, Memcpy3D},
@@ -47,8 +50,7 @@ pub(crate) fn linear(kind: CopyKind, dst: End, src: End, bytes: usize, wait: Wai
     }
     let engine = match (to, from) {
         (Place::Device(_) | Place::Array, Place::Host(_)) => WorkKind::HostToDevice,
-        (Place::Host(_), Place::Device(_) | Place::Array) => WorkKind::DeviceToHost,
-        (Place::Host(_), Place::Host(_)) => WorkKind::DeviceToHost,
+        (Place::Host(_), _) => WorkKind::DeviceToHost,
         (Place::Device(_) | Place::Array, Place::Device(_) | Place::Array) => WorkKind::DeviceToDevice,
     };
     run(&context, engine, bytes, 0, wait)?;
@@ -128,7 +130,7 @@ fn shaped(dst_type: u32, src_type: u32, bytes: u64, wait: Wait) -> Result {
 pub(crate) fn set(dst: u64, element_bytes: usize, width: usize, height: usize, wait: Wait) -> Result {
     let context = context::current()?;
     let bytes = product(&[element_bytes, width, height])?;
-    if dst % element_bytes as u64 != 0 {
+    if !dst.is_multiple_of(element_bytes as u64) {
         return Err(CudaError::InvalidValue);
     }
     resolve(End::Device(dst), bytes.min(1))?;
@@ -138,7 +140,7 @@ pub(crate) fn set(dst: u64, element_bytes: usize, width: usize, height: usize, w
     };
     let Target { stream, .. } = target(stream, mode)?;
     let duration_ns = duration_ns(&context, WorkKind::DeviceToDevice, bytes, 0)?;
-    if !capture::record(&stream, || NodeKind::Kernel { duration_ns })? {
+    if !capture::record(&stream, NodeKind::Kernel { duration_ns }) {
         stream.submit(WorkKind::Kernel, duration_ns, 0, 0, 0)?;
     }
     memory::count_memset(&context, bytes)
@@ -171,7 +173,7 @@ fn run(context: &Context, engine: WorkKind, bytes: u64, peer: usize, wait: Wait)
     };
     let Target { stream, .. } = target(handle, mode)?;
     let duration_ns = duration_ns(context, engine, bytes, peer)?;
-    if capture::record(&stream, || NodeKind::Copy { kind: engine, duration_ns, bytes })? {
+    if capture::record(&stream, NodeKind::Copy { kind: engine, duration_ns, bytes }) {
         return Ok(());
     }
     let peer = u32::try_from(peer).map_err(|_| CudaError::InvalidDevice)?;
@@ -213,7 +215,7 @@ fn resolve(end: End, bytes: u64) -> Result<Place> {
         let memory = driver.memory();
         let inside = |address| memory.containing(address).map(|(start, allocation)| (start, allocation.kind));
         if let (Some(first), Some(last)) = (inside(address), inside(last)) {
-            return (first.0 == last.0).then_some(first.1.is_on_device());
+            return (first.0 == last.0).then_some(on_device(first.1));
         }
         drop(memory);
         driver.address_space().is_mapped(address, bytes).then_some(true)
@@ -237,10 +239,7 @@ fn host_address(place: Place) -> Option<u64> {
         Place::Host(address) => Some(address),
         Place::Device(address) => {
             let memory = driver().ok()?.memory();
-            memory
-                .containing(address)
-                .filter(|(_, allocation)| !allocation.kind.is_on_device())
-                .map(|_| address)
+            memory.containing(address).filter(|(_, allocation)| !on_device(allocation.kind)).map(|_| address)
         }
         Place::Array => None,
     }
@@ -263,12 +262,6 @@ fn product(factors: &[usize]) -> Result<u64> {
 }
 
 /// Whether memory of a kind has its bytes on the device.
-trait OnDevice {
-    fn is_on_device(self) -> bool;
-}
-
-impl OnDevice for gpu_sim::machine::counters::MemoryKind {
-    fn is_on_device(self) -> bool {
-        !matches!(self, Self::Managed | Self::Host)
-    }
+fn on_device(kind: MemoryKind) -> bool {
+    !matches!(kind, MemoryKind::Managed | MemoryKind::Host)
 }

@@ -86,18 +86,18 @@ fn common_attribute(attribute: i32) -> Option<u32> {
     Some(match attribute {
         // MAX_THREADS_PER_BLOCK, MAX_BLOCK_DIM_X and _Y
         1..=3 => 1024,
+        // MAX_BLOCK_DIM_Z
         4 => 64,
-        // MAX_GRID_DIM_X, then _Y and _Z
-        5 => i32::MAX as u32,
+        // MAX_GRID_DIM_X, MAX_PITCH
+        5 | 11 => i32::MAX.unsigned_abs(),
+        // MAX_GRID_DIM_Y and _Z
         6 | 7 => 65_535,
         // MAX_SHARED_MEMORY_PER_BLOCK
         8 => 48 * 1024,
-        // TOTAL_CONSTANT_MEMORY, MAX_REGISTERS_PER_BLOCK
-        9 | 12 => 64 * 1024,
+        // TOTAL_CONSTANT_MEMORY, MAX_REGISTERS_PER_BLOCK and _PER_MULTIPROCESSOR
+        9 | 12 | 82 => 64 * 1024,
         // WARP_SIZE
         10 => 32,
-        // MAX_PITCH
-        11 => i32::MAX as u32,
         // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING, STREAM_PRIORITIES_SUPPORTED,
         // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS, COOPERATIVE_LAUNCH, COOPERATIVE_MULTI_DEVICE_LAUNCH,
         // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, MEMORY_POOLS_SUPPORTED
@@ -108,7 +108,6 @@ fn common_attribute(attribute: i32) -> Option<u32> {
         39 => 2048,
         // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR and _PER_BLOCK_OPTIN
         81 | 97 => 96 * 1024,
-        82 => 64 * 1024,
         _ => return None,
     })
 }

@@ -93,7 +93,7 @@ pub(crate) fn initialise(flags: u32) -> Result {
     if visible.is_empty() {
         return Err(CudaError::NoDevice);
     }
-    let driver = Driver::new(Arc::new(machine), &visible).map_err(|error| match error {
+    let driver = Driver::new(&Arc::new(machine), &visible).map_err(|error| match error {
         MachineError::NoProcessSlot { .. } => CudaError::OutOfMemory,
         _ => CudaError::OperatingSystem,
     })?;
@@ -112,8 +112,8 @@ extern "C" fn forked() {
 }
 
 impl Driver {
-    fn new(machine: Arc<Machine>, visible: &[usize]) -> std::result::Result<Self, MachineError> {
-        let slot = Slot::claim(&machine)?;
+    fn new(machine: &Arc<Machine>, visible: &[usize]) -> std::result::Result<Self, MachineError> {
+        let slot = Slot::claim(machine)?;
         let pools = Table::new(8);
         let contexts = Table::new(1);
         let devices = visible.iter().enumerate().map(|(ordinal, gpu)| {

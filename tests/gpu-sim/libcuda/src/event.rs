@@ -45,7 +45,7 @@ pub(crate) fn create(flags: u32) -> Result<u64> {
     }
     let context = context::current()?.handle;
     let driver = driver()?;
-    let owner = i32::try_from(driver.slot.index() + 1).map_err(|_| CudaError::OperatingSystem)?;
+    let owner = u32::try_from(driver.slot.index() + 1).map_err(|_| CudaError::OperatingSystem)?;
     let events = &driver.slot.machine().shared().events;
     let index = events
         .iter()

@@ -16,6 +16,7 @@ mod graph;
 mod host;
 mod ipc;
 mod launch;
+mod legacy;
 mod memory;
 mod memset;
 mod module;
@@ -38,6 +39,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Export> {
         host::TABLE,
         ipc::TABLE,
         launch::TABLE,
+        legacy::TABLE,
         memory::TABLE,
         memset::TABLE,
         module::TABLE,

@@ -1,6 +1,6 @@
 //! Pinned host memory, and host functions in streams.
 
-use std::{ffi::c_void, sync::Arc};
+use std::ffi::c_void;
 
 use gpu_sim::machine::{channel::WorkKind, counters::MemoryKind};
 
@@ -113,13 +113,13 @@ pub(crate) fn launch(
     let callback = Callback { function, argument };
     std::thread::Builder::new()
         .name("cuda-host-func".to_owned())
-        .spawn(move || run(&stream, reached, callback))
+        .spawn(move || run(&stream, reached, &callback))
         .map(drop)
         .map_err(|_| CudaError::OperatingSystem)
 }
 
-fn run(stream: &Arc<Stream>, reached: u64, callback: Callback) {
-    let Callback { function, argument } = callback;
+fn run(stream: &Stream, reached: u64, callback: &Callback) {
+    let Callback { function, argument } = *callback;
     if stream.channel.wait(reached).is_ok() {
         // SAFETY: the caller of cuLaunchHostFunc provides a function that may be called with its argument.
         unsafe { function(argument) };

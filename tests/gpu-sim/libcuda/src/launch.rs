@@ -10,6 +10,7 @@ use crate::{
     driver::driver,
     entry::DefaultStream,
     error::{CudaError, Result},
+    graph::NodeKind,
     stream::{Target, target},
 };
 
@@ -38,7 +39,7 @@ pub(crate) fn kernel(
         return Err(CudaError::InvalidValue);
     }
     let duration_ns = function.duration.next_ns();
-    if !capture::kernel(&stream, duration_ns)? {
+    if !capture::record(&stream, NodeKind::Kernel { duration_ns }) {
         spend(started_ns);
         stream.submit(WorkKind::Kernel, duration_ns, 0, 0, 0)?;
     }

@@ -4,6 +4,13 @@
 //! internal function of the same meaning, and turn its result into a `CUresult`. No entry point calls another one, so
 //! that each call a program makes enters exactly one exported function, as in the real driver.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes and addresses are 64 bits wide on every target, which gpu-sim asserts"
+)]
+#![expect(clippy::cast_precision_loss, reason = "times between events are far below 2^52 ns")]
+#![expect(clippy::map_err_ignore, reason = "a CUresult is all that a caller gets to know")]
+
 mod abi;
 mod allocator;
 mod array;

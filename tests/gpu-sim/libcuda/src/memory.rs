@@ -136,7 +136,7 @@ impl Memory {
         let Allocation { kind, bytes, gpu, .. } = allocation;
         match kind {
             MemoryKind::Device | MemoryKind::Pool | MemoryKind::Array => {
-                self.give_back(driver, gpu, address, bytes)
+                self.give_back(driver, gpu, address, bytes);
             }
             MemoryKind::Managed => managed::unmap(address, bytes),
             MemoryKind::Host => host::release(address, bytes),

@@ -46,7 +46,7 @@ pub(crate) fn create(bytes: usize, properties: &MemAllocationProp) -> Result<u64
         return Err(CudaError::InvalidValue);
     }
     let gpu = driver.device(properties.location.id)?.gpu;
-    if bytes == 0 || bytes % BLOCK_BYTES != 0 {
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(CudaError::InvalidValue);
     }
     driver.slot.claim_memory(gpu, bytes)?;
@@ -81,7 +81,7 @@ pub(crate) fn import(gpu: usize, bytes: u64) -> Result<u64> {
 /// cuMemAddressReserve.
 pub(crate) fn reserve(bytes: usize) -> Result<u64> {
     let bytes = bytes as u64;
-    if bytes == 0 || bytes % BLOCK_BYTES != 0 {
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(CudaError::InvalidValue);
     }
     let mut space = driver()?.address_space();

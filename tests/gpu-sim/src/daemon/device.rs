@@ -6,7 +6,7 @@ use crate::{
     engine::{ContextKey, Engine, Lane, World},
     machine::{
         Machine,
-        channel::{Work, WorkKind},
+        channel::{ChannelState, Work, WorkKind},
     },
 };
 
@@ -138,7 +138,7 @@ impl World for SharedWorld<'_> {
     fn completed_elsewhere(&self, channel: u32) -> u64 {
         // A channel that is gone has nothing left to wait for.
         let state = self.machine.shared().channels.get(channel as usize);
-        state.filter(|state| state.owner.load(Acquire) != 0).map_or(u64::MAX, |state| state.completed())
+        state.filter(|state| state.owner.load(Acquire) != 0).map_or(u64::MAX, ChannelState::completed)
     }
 
     fn host_functions_done(&self, channel: usize) -> u64 {

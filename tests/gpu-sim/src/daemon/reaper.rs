@@ -103,7 +103,7 @@ fn free(machine: &Machine, slot: usize) {
     }
     shared.header.channels_epoch.fetch_add(1, SeqCst);
     for event in &shared.events {
-        if event.owner.load(Relaxed) == owner as i32 {
+        if event.owner.load(Relaxed) == owner {
             event.owner.store(0, Release);
         }
     }

@@ -1,6 +1,6 @@
 //! The layout of the shared mapping. Zero is the initial state of everything but the header and the GPUs' idle values.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{
     channel::ChannelState,
@@ -146,7 +146,7 @@ pub struct ProcessGpuState {
 #[derive(Debug)]
 pub struct EventState {
     /// Slot number + 1 of the process that owns it; 0 when free.
-    pub owner: AtomicI32,
+    pub owner: AtomicU32,
     /// Counts completions.
     pub completions: AtomicU32,
     /// CLOCK_MONOTONIC at the last completion; 0 when never.

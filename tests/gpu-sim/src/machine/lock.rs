@@ -46,11 +46,11 @@ impl LockFile {
 
     /// Takes the lock of a slot; `false` when another living process has it.
     pub(super) fn acquire_slot(&self, slot: usize) -> Result<bool, MachineError> {
-        self.set(slot as i64, libc::F_WRLCK)
+        self.set(byte_of(slot), libc::F_WRLCK)
     }
 
     pub(crate) fn release_slot(&self, slot: usize) -> Result<(), MachineError> {
-        self.set(slot as i64, libc::F_UNLCK).map(|_| ())
+        self.set(byte_of(slot), libc::F_UNLCK).map(|_| ())
     }
 
     /// Takes the daemon's lock; `false` when another daemon serves this machine.
@@ -62,7 +62,7 @@ impl LockFile {
     ///
     /// Asks as the open file, not as the process, so that the process's own locks are seen like all others.
     pub fn slot_holder(&self, slot: usize) -> Result<Holder, MachineError> {
-        let mut record = record(slot as i64, libc::F_WRLCK);
+        let mut record = record(byte_of(slot), libc::F_WRLCK);
         // SAFETY: F_OFD_GETLK reads and writes one `flock`, which outlives the call.
         let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut record) };
         if result != 0 {
@@ -92,6 +92,11 @@ impl LockFile {
     fn last_error(&self) -> MachineError {
         MachineError::File { path: self.path.clone(), source: io::Error::last_os_error() }
     }
+}
+
+/// The byte that stands for a slot.
+fn byte_of(slot: usize) -> i64 {
+    i64::try_from(slot).unwrap_or(i64::MAX - 1)
 }
 
 fn record(byte: i64, kind: i32) -> libc::flock {

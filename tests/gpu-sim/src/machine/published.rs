@@ -81,7 +81,7 @@ impl ProcessList {
                 })
                 .collect();
             fence(Acquire);
-            if before % 2 == 0 && self.sequence.load(Relaxed) == before {
+            if before.is_multiple_of(2) && self.sequence.load(Relaxed) == before {
                 return list;
             }
             std::thread::yield_now();

@@ -36,6 +36,19 @@ pub(super) fn uuid_bytes(text: &str) -> [u8; 16] {
     })
 }
 
+/// How NVML prints a UUID.
+pub fn format_uuid(bytes: [u8; 16]) -> String {
+    let value = u128::from_be_bytes(bytes);
+    format!(
+        "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        value >> 96,
+        value >> 80 & 0xffff,
+        value >> 64 & 0xffff,
+        value >> 48 & 0xffff,
+        value & 0xffff_ffff_ffff
+    )
+}
+
 /// FNV-1a over the parts, finished with the splitmix64 mixer so that neighbouring indices differ in every digit.
 fn hash(name: &str, index: usize, purpose: &str) -> u64 {
     let mut value = 0xcbf2_9ce4_8422_2325_u64;

@@ -14,9 +14,7 @@ fn identities_are_distinct_and_stable() {
     let scenario = Scenario::preset("2xA10").expect("preset");
     assert_ne!(scenario.gpus[0].uuid, scenario.gpus[1].uuid);
     assert_eq!(scenario, Scenario::preset("2xA10").expect("preset"));
-    let bytes = scenario.gpus[0].uuid_bytes();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, scenario.gpus[0].uuid.replace("GPU-", "").replace('-', ""));
+    assert_eq!(format_uuid(scenario.gpus[0].uuid_bytes()), scenario.gpus[0].uuid);
 }
 
 #[test]

@@ -69,7 +69,6 @@ api! {
     ctx_synchronize = "cuCtxSynchronize" "" "" 2000 ();
     module_load_data = "cuModuleLoadData" "" "" 2000 (*mut u64, *const c_void);
     module_get_function = "cuModuleGetFunction" "" "" 2000 (*mut u64, u64, *const c_char);
-    module_unload = "cuModuleUnload" "" "" 2000 (u64);
 
     mem_alloc = "cuMemAlloc" "_v2" "" 3020 (*mut u64, usize);
     mem_alloc_pitch = "cuMemAllocPitch" "_v2" "" 3020 (*mut u64, *mut usize, usize, usize, u32);
@@ -197,7 +196,7 @@ impl Library {
             return self.exported(&format!("{base}{number}{}", if per_thread { suffix } else { "" }));
         };
         let missing = || WorkloadError::Symbol { symbol: base.to_owned() };
-        let symbol = CString::new(base).map_err(|_| missing())?;
+        let symbol = CString::new(base).ok().ok_or_else(missing)?;
         let flags = if per_thread { PER_THREAD_DEFAULT_STREAM } else { 0 };
         let (mut address, mut status) = (std::ptr::null_mut(), 0);
         // SAFETY: all pointers lead to live variables of the types that the function stores to.
@@ -208,7 +207,7 @@ impl Library {
 
     fn exported(&self, name: &str) -> Result<*mut c_void, WorkloadError> {
         let missing = || WorkloadError::Symbol { symbol: name.to_owned() };
-        let symbol = CString::new(name).map_err(|_| missing())?;
+        let symbol = CString::new(name).ok().ok_or_else(missing)?;
         // SAFETY: the handle is that of a loaded library, the name a terminated string.
         let address = unsafe { libc::dlsym(self.handle, symbol.as_ptr()) };
         if address.is_null() { Err(missing()) } else { Ok(address) }

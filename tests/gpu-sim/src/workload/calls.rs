@@ -1,5 +1,6 @@
 //! The driver's calls as workloads make them: each does one call and logs its outcome.
 
+mod context;
 mod copy;
 mod graph;
 mod launch;

@@ -1,6 +1,9 @@
 //! What each workload does.
 
-use super::{Kind, Options, WorkloadError, session::Session};
+use super::{
+    Kind, Options, WorkloadError,
+    session::{Ending, Session},
+};
 
 mod allocate;
 mod compute;
@@ -11,6 +14,9 @@ mod graph;
 mod mixed;
 
 type Result<T = ()> = std::result::Result<T, WorkloadError>;
+
+/// A kernel of 54 us.
+pub(super) const SHORT_KERNEL: &str = "sim_us_54";
 
 /// The kernel that a workload launches where the options name none.
 pub(super) fn default_kernel(kind: Kind) -> &'static str {
@@ -26,7 +32,16 @@ pub(super) fn default_kernel(kind: Kind) -> &'static str {
         | Kind::Crash
         | Kind::Idle
         | Kind::ExportTable
-        | Kind::Mixed => "sim_us_54",
+        | Kind::Mixed => SHORT_KERNEL,
+    }
+}
+
+/// How the memory ends that a workload still holds after its work.
+pub(super) fn ending(kind: Kind) -> Ending {
+    match kind {
+        Kind::Mixed => Ending::Reset,
+        Kind::Graph => Ending::Release,
+        _ => Ending::Free,
     }
 }
 

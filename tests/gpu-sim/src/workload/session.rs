@@ -12,7 +12,7 @@ use super::{
     kinds,
     log::{Log, Name, UNKNOWN},
 };
-use crate::truth::CallClass;
+use crate::{scenario::format_uuid, truth::CallClass};
 
 /// The initialised driver.
 pub(super) struct Process {
@@ -84,8 +84,7 @@ impl Process {
         // SAFETY: the call stores 16 bytes to the variable.
         let code = unsafe { (self.api.device_get_uuid)(&raw mut bytes, device) };
         self.check(UNKNOWN, CallClass::Query, "cuDeviceGetUuid", code)?;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+        Ok(format_uuid(bytes))
     }
 
     /// One session for each thread, each with the primary context of its device.
@@ -114,21 +113,37 @@ impl Process {
     }
 
     /// Frees what is held and gives the contexts back.
-    pub(super) fn clean_up(&self, sessions: &[Session<'_>], explicitly: bool) -> Result<(), WorkloadError> {
+    pub(super) fn clean_up(&self, sessions: &[Session<'_>], ending: Ending) -> Result<(), WorkloadError> {
         for session in sessions {
             session.enter()?;
             for (name, held) in self.log.all_held() {
-                let implicit = !explicitly && matches!(name, Name::Address(_) | Name::Array(_));
-                if held.context == session.context && !implicit {
+                let with_context = matches!(name, Name::Address(_) | Name::Array(_));
+                if held.context == session.context && !(with_context && ending != Ending::Free) {
                     session.free_any(name, held)?;
                 }
             }
         }
         for session in sessions {
+            let first_on_device = sessions.iter().find(|other| other.ordinal == session.ordinal);
+            if ending == Ending::Reset && first_on_device.is_some_and(|first| first.number == session.number)
+            {
+                session.reset_primary()?;
+            }
             session.release()?;
         }
         Ok(())
     }
+}
+
+/// How memory ends that a workload still holds after its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Each allocation is freed.
+    Free,
+    /// With the last reference to the primary context.
+    Release,
+    /// With a reset of the primary context.
+    Reset,
 }
 
 impl<'a> Session<'a> {
@@ -143,6 +158,13 @@ impl<'a> Session<'a> {
         let gpu = process.log.gpu(&process.uuid(ordinal)?);
         let mut session = Self { process, number, ordinal, gpu, context, function: 0, module: 0 };
         session.load(options.kernel.as_deref().unwrap_or(kinds::default_kernel(options.kind)))?;
+        Ok(session)
+    }
+
+    /// The same session in another context, which is current.
+    pub(super) fn in_context(&self, context: u64) -> Result<Self, WorkloadError> {
+        let mut session = Self { context, ..*self };
+        session.load(kinds::SHORT_KERNEL)?;
         Ok(session)
     }
 

@@ -43,18 +43,13 @@ impl Session<'_> {
     pub(in crate::workload) fn copy(&self, direction: Direction, ends: CopyEnds, bytes: u64) -> Result {
         let api = &self.process.api;
         let (dst, src, kind) = direction.ends(ends);
-        // SAFETY (here and below): the host buffer holds at least `bytes`; device addresses are checked by the driver.
-        let (call, code) = match direction {
-            Direction::HostToDevice => {
-                ("cuMemcpyHtoD", unsafe { (api.memcpy_htod)(dst, src, bytes as usize) })
-            }
-            Direction::DeviceToHost => {
-                ("cuMemcpyDtoH", unsafe { (api.memcpy_dtoh)(dst, src, bytes as usize) })
-            }
-            Direction::DeviceToDevice => {
-                ("cuMemcpyDtoD", unsafe { (api.memcpy_dtod)(dst, src, bytes as usize) })
-            }
+        let (call, function) = match direction {
+            Direction::HostToDevice => ("cuMemcpyHtoD", api.memcpy_htod),
+            Direction::DeviceToHost => ("cuMemcpyDtoH", api.memcpy_dtoh),
+            Direction::DeviceToDevice => ("cuMemcpyDtoD", api.memcpy_dtod),
         };
+        // SAFETY: the host buffer holds at least `bytes`; device addresses are checked by the driver.
+        let code = unsafe { function(dst, src, bytes as usize) };
         self.copied(call, code, kind, bytes)
     }
 
@@ -137,10 +132,12 @@ impl Session<'_> {
         let api = &self.process.api;
         let copy = &raw const copy;
         // SAFETY: the descriptor outlives the call; host buffers hold width x height bytes until a synchronisation.
-        let (call, code) = match how {
-            Shaped::Waiting => ("cuMemcpy2D", unsafe { (api.memcpy_2d)(copy) }),
-            Shaped::Unaligned => ("cuMemcpy2DUnaligned", unsafe { (api.memcpy_2d_unaligned)(copy) }),
-            Shaped::Queued(stream) => ("cuMemcpy2DAsync", unsafe { (api.memcpy_2d_async)(copy, stream) }),
+        let (call, code) = unsafe {
+            match how {
+                Shaped::Waiting => ("cuMemcpy2D", (api.memcpy_2d)(copy)),
+                Shaped::Unaligned => ("cuMemcpy2DUnaligned", (api.memcpy_2d_unaligned)(copy)),
+                Shaped::Queued(stream) => ("cuMemcpy2DAsync", (api.memcpy_2d_async)(copy, stream)),
+            }
         };
         self.copied(call, code, kind, width * height)
     }
@@ -161,9 +158,11 @@ impl Session<'_> {
         let copy = cuboid(source, destination, [width, height, depth]);
         let api = &self.process.api;
         // SAFETY: the descriptor outlives the call; host buffers hold all the bytes until a synchronisation.
-        let (call, code) = match stream {
-            None => ("cuMemcpy3D", unsafe { (api.memcpy_3d)(&raw const copy) }),
-            Some(stream) => ("cuMemcpy3DAsync", unsafe { (api.memcpy_3d_async)(&raw const copy, stream) }),
+        let (call, code) = unsafe {
+            match stream {
+                None => ("cuMemcpy3D", (api.memcpy_3d)(&raw const copy)),
+                Some(stream) => ("cuMemcpy3DAsync", (api.memcpy_3d_async)(&raw const copy, stream)),
+            }
         };
         self.copied(call, code, kind, width * height * depth)
     }
@@ -237,17 +236,19 @@ impl Session<'_> {
         let api = &self.process.api;
         let CopyEnds { host, device, .. } = ends;
         let count = bytes as usize;
-        // SAFETY (all calls below): host buffers hold at least `bytes` and live until the stream is synchronised;
-        // arrays and device addresses are checked by the driver.
-        let calls: [(&'static str, u32); 7] = [
-            ("cuMemcpyHtoA", unsafe { (api.memcpy_htoa)(array, 0, host, count) }),
-            ("cuMemcpyAtoH", unsafe { (api.memcpy_atoh)(host, array, 0, count) }),
-            ("cuMemcpyDtoA", unsafe { (api.memcpy_dtoa)(array, 0, device, count) }),
-            ("cuMemcpyAtoD", unsafe { (api.memcpy_atod)(device, array, 0, count) }),
-            ("cuMemcpyAtoA", unsafe { (api.memcpy_atoa)(array, 0, array, 0, count) }),
-            ("cuMemcpyHtoAAsync", unsafe { (api.memcpy_htoa_async)(array, 0, host, count, stream) }),
-            ("cuMemcpyAtoHAsync", unsafe { (api.memcpy_atoh_async)(host, array, 0, count, stream) }),
-        ];
+        // SAFETY: host buffers hold at least `bytes` and live until the stream is synchronised; arrays and device
+        // addresses are checked by the driver.
+        let calls: [(&'static str, u32); 7] = unsafe {
+            [
+                ("cuMemcpyHtoA", (api.memcpy_htoa)(array, 0, host, count)),
+                ("cuMemcpyAtoH", (api.memcpy_atoh)(host, array, 0, count)),
+                ("cuMemcpyDtoA", (api.memcpy_dtoa)(array, 0, device, count)),
+                ("cuMemcpyAtoD", (api.memcpy_atod)(device, array, 0, count)),
+                ("cuMemcpyAtoA", (api.memcpy_atoa)(array, 0, array, 0, count)),
+                ("cuMemcpyHtoAAsync", (api.memcpy_htoa_async)(array, 0, host, count, stream)),
+                ("cuMemcpyAtoHAsync", (api.memcpy_atoh_async)(host, array, 0, count, stream)),
+            ]
+        };
         calls.into_iter().try_for_each(|(call, code)| self.copied(call, code, CopyKind::Array, bytes))
     }
 
@@ -255,15 +256,17 @@ impl Session<'_> {
     pub(in crate::workload) fn memset(&self, dst: u64, bytes: u64, which: u64, stream: u64) -> Result {
         let api = &self.process.api;
         let count = bytes as usize;
-        // SAFETY (all calls below): device addresses are checked by the driver.
-        let (call, code) = match which {
-            0 => ("cuMemsetD8", unsafe { (api.memset_d8)(dst, 1, count) }),
-            1 => ("cuMemsetD16", unsafe { (api.memset_d16)(dst, 1, count / 2) }),
-            2 => ("cuMemsetD32", unsafe { (api.memset_d32)(dst, 1, count / 4) }),
-            3 => ("cuMemsetD2D32", unsafe { (api.memset_d2d32)(dst, 4, 1, 1, count / 4) }),
-            4 => ("cuMemsetD8Async", unsafe { (api.memset_d8_async)(dst, 1, count, stream) }),
-            5 => ("cuMemsetD32Async", unsafe { (api.memset_d32_async)(dst, 1, count / 4, stream) }),
-            _ => ("cuMemsetD2D8Async", unsafe { (api.memset_d2d8_async)(dst, 4, 1, 4, count / 4, stream) }),
+        // SAFETY: device addresses are checked by the driver.
+        let (call, code) = unsafe {
+            match which {
+                0 => ("cuMemsetD8", (api.memset_d8)(dst, 1, count)),
+                1 => ("cuMemsetD16", (api.memset_d16)(dst, 1, count / 2)),
+                2 => ("cuMemsetD32", (api.memset_d32)(dst, 1, count / 4)),
+                3 => ("cuMemsetD2D32", (api.memset_d2d32)(dst, 4, 1, 1, count / 4)),
+                4 => ("cuMemsetD8Async", (api.memset_d8_async)(dst, 1, count, stream)),
+                5 => ("cuMemsetD32Async", (api.memset_d32_async)(dst, 1, count / 4, stream)),
+                _ => ("cuMemsetD2D8Async", (api.memset_d2d8_async)(dst, 4, 1, 4, count / 4, stream)),
+            }
         };
         self.check(CallClass::Memset, call, code)?;
         self.process.log.count(self.gpu, |truth| {

@@ -49,12 +49,13 @@ pub(super) fn run(session: &Session<'_>, options: &Options) -> Result {
 
 impl Bench<'_> {
     fn step(&self, random: &mut Random) -> Result {
-        match random.below(6) {
+        match random.below(7) {
             0 => self.launches(random),
             1 => self.memory(random),
             2 => self.copies(random),
             3 => self.graphs(random),
             4 => self.synchronisation(random),
+            5 => self.contexts(random),
             _ => self.errors(random),
         }
     }
@@ -113,7 +114,7 @@ impl Bench<'_> {
             7 => session.copy_peer(ends.other_device, session.context, ends.device, bytes),
             8 => {
                 let sizes = [1 + bytes as usize % 100, 7];
-                session.copy_batch(ends.other_device, ends.device, &sizes, stream, bytes % 2 == 0)
+                session.copy_batch(ends.other_device, ends.device, &sizes, stream, bytes.is_multiple_of(2))
             }
             9 => session.copy_array(array, ends, 1 + bytes % 4096, stream),
             _ => session.memset(ends.device, 4 * (1 + bytes % 1000), bytes % 7, stream),
@@ -135,6 +136,22 @@ impl Bench<'_> {
             1 => self.session.synchronize_stream(self.stream),
             _ => self.session.event_between(self.stream, 0),
         }
+    }
+
+    /// Another context on the same device, destroyed with what is in it.
+    fn contexts(&self, random: &mut Random) -> Result {
+        let context = self.session.create_context()?;
+        let inner = self.session.in_context(context)?;
+        let first = inner.alloc(1 + random.below(100_000))?;
+        inner.alloc(1 + random.below(100_000))?;
+        inner.launch(0)?;
+        self.session.push_context(self.session.context)?;
+        self.session.launch(0)?;
+        self.session.pop_context()?;
+        inner.synchronize()?;
+        // Addresses are valid in every context of the process.
+        inner.free(first)?;
+        self.session.destroy_context(context)
     }
 
     fn errors(&self, random: &mut Random) -> Result {
