@@ -67,10 +67,15 @@ pub(crate) fn leave(thread: &mut Thread, call: Call) {
     {
         free::count_freed(thread, &stale);
     }
+    // Physical memory and what is merely registered belong to the process and outlive their context.
+    let context_id = match call {
+        Call::AllocatePhysical | Call::ImportPhysical | Call::RegisterHost => 0,
+        _ => context::current_id(thread),
+    };
     let allocation = Allocation {
         bytes,
         cgroup_id: key.cgroup_id,
-        context_id: context::current_id(thread),
+        context_id,
         link: 0,
         device: thread.device,
         kind,

@@ -4,6 +4,7 @@
 //! with the logs that the workloads wrote themselves.
 
 pub mod agent;
+pub mod agree;
 pub mod binaries;
 pub mod cgroup;
 pub mod compare;

@@ -1,41 +1,15 @@
 //! What the agent reports equals what the workloads logged, exactly.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
-use gpu_sim::truth::Truth;
 use node_tests::{
     agent::{Agent, Site},
+    agree::agree,
     binaries::Binaries,
     cgroup::Cgroup,
-    compare::{self, Lives, Row},
+    compare::Lives,
     machine::Machine,
-    metrics::Metrics,
-    wait,
     workload::{Plan, Workload},
 };
-
-/// Waits until the agent agrees with the logs, or says what it does not agree on.
-fn agree(agent: &Agent, tenants: &[(&Cgroup, Vec<&Truth>)], lives: Lives) -> Result<Metrics> {
-    let mut last: (Metrics, Vec<Row>) = Default::default();
-    let agreed = wait::until("agreement", || {
-        let metrics = agent.metrics()?;
-        let rows: Vec<Row> = tenants
-            .iter()
-            .flat_map(|(cgroup, truths)| compare::tenant(&metrics, cgroup.name(), truths, lives))
-            .collect();
-        let agrees = compare::mismatches(&rows).is_empty();
-        last = (metrics, rows);
-        Ok(agrees.then_some(()))
-    });
-    let (metrics, rows) = last;
-    if agreed.is_err() {
-        let rows: Vec<String> = compare::mismatches(&rows).iter().map(ToString::to_string).collect();
-        panic!("the agent and the logs differ:\n{}", rows.join("\n"));
-    }
-    assert_eq!(compare::losses(&metrics), BTreeMap::new());
-    Ok(metrics)
-}
 
 #[test]
 fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<()> {
@@ -60,7 +34,7 @@ fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<(
         &third,
         Plan::new(
             "mixed",
-            &["--iterations", "150", "--seed", "3", "--threads", "1", "--per-thread-streams", "--device", "1"],
+            &["--iterations", "150", "--seed", "3", "--threads", "4", "--per-thread-streams", "--device", "1"],
         ),
     )?;
     let by_address = start(
@@ -75,9 +49,102 @@ fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<(
     for truth in [&plain, &reordered, &threaded, &by_address] {
         assert!(truth.complete);
         assert!(truth.gpus.values().any(|gpu| gpu.launches > 0 && gpu.graph_launches > 0));
+        assert!(truth.gpus.values().any(|gpu| !gpu.errors.is_empty()));
     }
     let tenants =
         [(&first, vec![&plain]), (&second, vec![&reordered]), (&third, vec![&threaded, &by_address])];
     agree(&agent, &tenants, Lives::Ended)?;
+    agent.stop()
+}
+
+#[test]
+fn every_other_workload_is_counted_exactly() -> Result<()> {
+    let binaries = Binaries::find()?;
+    let machine = Machine::start(&binaries, "2xA10")?;
+    let site = Site::new()?;
+    let libcuda = machine.libcuda();
+    let agent =
+        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let kinds: &[(&str, &[&str])] = &[
+        ("train", &["--iterations", "3"]),
+        ("infer", &["--iterations", "20", "--rate", "200"]),
+        ("saturate", &["--iterations", "2000"]),
+        ("flood", &["--iterations", "3000", "--threads", "3"]),
+        ("alloc-loop", &["--iterations", "200", "--threads", "3"]),
+        ("copy", &["--iterations", "50"]),
+        ("graph", &["--iterations", "20"]),
+        ("leak", &["--limit-bytes", "67108864"]),
+        ("fork", &[]),
+        ("crash", &["--limit-bytes", "67108864"]),
+    ];
+    let cgroups: Vec<Cgroup> = kinds.iter().map(|(kind, _)| Cgroup::make(kind)).collect::<Result<_>>()?;
+    let running: Vec<Workload> = kinds
+        .iter()
+        .zip(&cgroups)
+        .map(|((kind, arguments), cgroup)| {
+            Workload::start(&binaries, &machine, Some(cgroup), &Plan::new(kind, arguments))
+        })
+        .collect::<Result<_>>()?;
+    let mut truths = Vec::new();
+    for ((kind, _), workload) in kinds.iter().zip(running) {
+        let (status, truth) = workload.finish()?;
+        assert_eq!(status.success(), *kind != "crash", "{kind} ends with {status}");
+        truths.push(truth);
+    }
+    let tenants: Vec<_> = cgroups.iter().zip(&truths).map(|(cgroup, truth)| (cgroup, vec![truth])).collect();
+    agree(&agent, &tenants, Lives::Ended)?;
+    agent.stop()
+}
+
+#[test]
+fn what_is_held_is_said_while_it_is_held() -> Result<()> {
+    let binaries = Binaries::find()?;
+    let machine = Machine::start(&binaries, "2xA10")?;
+    let site = Site::new()?;
+    let libcuda = machine.libcuda();
+    let agent =
+        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let cgroup = Cgroup::make("holder")?;
+    let inner = cgroup.child("nested")?;
+    let plan = Plan { gates: &["exit"], ..Plan::new("leak", &["--limit-bytes", "100000000", "--device", "1"]) };
+    let mut holder = Workload::start(&binaries, &machine, Some(&inner), &plan)?;
+    holder.reaches("worked")?;
+    let truth = holder.truth()?;
+    let held: u64 = truth.gpus.values().flat_map(|gpu| gpu.memory.values()).map(|memory| memory.held_bytes).sum();
+    assert!(held > 90_000_000, "the workload holds {held} bytes");
+    let metrics = agree(&agent, &[(&inner, vec![&truth])], Lives::Running)?;
+    let tenant = [("gpu_tenant_name", inner.name())];
+    let charged = metrics.sum("gpu_tenant_memory_footprint_bytes", &tenant);
+    assert!(charged.is_some_and(|charged| charged >= 90_000_000.0), "the driver charges {charged:?}");
+    assert_eq!(metrics.sum("gpu_tenant_processes", &tenant), Some(1.0));
+
+    holder.allow("exit")?;
+    let (_, truth) = holder.finish()?;
+    agree(&agent, &[(&inner, vec![&truth])], Lives::Ended)?;
+    agent.stop()
+}
+
+#[test]
+fn a_context_through_private_functions_is_unknown_and_not_guessed() -> Result<()> {
+    let binaries = Binaries::find()?;
+    let machine = Machine::start(&binaries, "2xA10")?;
+    let site = Site::new()?;
+    let libcuda = machine.libcuda();
+    let agent =
+        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let cgroup = Cgroup::make("private")?;
+    let plan = Plan::new("export-table", &["--iterations", "50", "--device", "0", "--device", "1"]);
+    let (_, truth) = Workload::start(&binaries, &machine, Some(&cgroup), &plan)?.finish()?;
+    let launches: u64 = truth.gpus.values().map(|gpu| gpu.launches).sum();
+    assert!(launches > 0);
+    let tenant = [("gpu_tenant_name", cgroup.name())];
+    node_tests::wait::until("launches on no known GPU", || {
+        let metrics = agent.metrics()?;
+        let all = metrics.sum("gpu_tenant_launches_total", &tenant);
+        let unknown = metrics.sum("gpu_tenant_launches_total", &[tenant[0], ("hw_id", "unknown")]);
+        #[expect(clippy::cast_precision_loss, reason = "counts below 2^53 are exact")]
+        let expected = Some(launches as f64);
+        Ok((all == expected && unknown == expected).then_some(()))
+    })?;
     agent.stop()
 }
