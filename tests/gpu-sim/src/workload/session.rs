@@ -206,15 +206,14 @@ impl<'a> Session<'a> {
 
     /// Gives the primary context back; with the last reference everything in it is freed.
     fn release(&self) -> Result<(), WorkloadError> {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.primary_release)(self.ordinal) };
-        self.check(CallClass::Context, "cuDevicePrimaryCtxRelease", code)?;
+        let release = || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.primary_release)(self.ordinal) };
+            self.check(CallClass::Context, "cuDevicePrimaryCtxRelease", code)
+        };
         let mut retained = self.process.retained.lock().unwrap_or_else(PoisonError::into_inner);
         let references = retained.entry(self.ordinal).or_default();
         *references = references.saturating_sub(1);
-        if *references == 0 {
-            self.process.log.context_ended(self.context);
-        }
-        Ok(())
+        if *references == 0 { self.process.log.end_context(self.context, release) } else { release() }
     }
 }

@@ -62,7 +62,7 @@ impl Node {
 
     /// The state once no process uses the machine.
     pub(crate) fn state_without_processes(&self) -> MachineSnapshot {
-        self.state_when(|state| state.gpus.iter().all(|gpu| gpu.processes.is_empty()))
+        self.state_when(|state| state.process_count == 0)
     }
 
     /// The state as soon as a condition holds.
