@@ -156,9 +156,10 @@ impl Engine {
         let others =
             self.contexts.iter().find(|other| Some(other.key) == self.resident && other.key != context.key);
         if let Some(resident) = others.filter(|_| lane.head_is(WorkKind::Kernel)) {
-            let backlog_ns: u64 = resident.lanes.iter().map(Lane::backlog_ns).sum();
+            let backlog_ns = resident.lanes.iter().map(Lane::backlog_ns).fold(0, u64::saturating_add);
             if backlog_ns > 0 {
-                start_ns = self.slice_end_ns.min(self.now_ns + backlog_ns).max(self.now_ns) + SWITCH_NS;
+                start_ns = self.slice_end_ns.min(self.now_ns.saturating_add(backlog_ns)).max(self.now_ns)
+                    + SWITCH_NS;
             }
         }
         Some(start_ns.saturating_add(own_ns))
@@ -222,7 +223,10 @@ impl Engine {
                 .filter_map(|lane| Some((lane.ready_head(now_ns)?, lane.channel())))
                 .filter(|(work, _)| copy_engine(work.kind) == Some(number))
                 .min_by_key(|(work, _)| work.submitted_ns);
-            *slot = oldest.map(|(work, channel)| RunningCopy { channel, end_ns: now_ns + work.duration_ns });
+            *slot = oldest.map(|(work, channel)| RunningCopy {
+                channel,
+                end_ns: now_ns.saturating_add(work.duration_ns),
+            });
         }
     }
 

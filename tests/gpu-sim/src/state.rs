@@ -19,6 +19,8 @@ pub struct MachineSnapshot {
     pub scenario: String,
     /// Whether a daemon runs the GPUs.
     pub served: bool,
+    /// Processes that have initialised the driver and not been cleaned up after. When it is 0, everything else is final.
+    pub process_count: usize,
     pub gpus: Vec<GpuSnapshot>,
 }
 
@@ -82,6 +84,9 @@ pub struct TrafficSnapshot {
 /// Reads a machine's state. Values of a running machine belong to slightly different instants.
 pub fn read(machine: &Machine) -> MachineSnapshot {
     let scenario = machine.scenario();
+    // Read before everything else: the daemon frees a slot when it has dealt with all that its owner left.
+    let slots = machine.shared().processes.iter();
+    let process_count = slots.filter(|slot| slot.state.load(Acquire) != SlotState::Free as u32).count();
     let gpus = scenario.gpus.iter().enumerate().filter_map(|(index, gpu)| {
         let state = machine.gpu(index)?;
         Some(GpuSnapshot {
@@ -101,7 +106,8 @@ pub fn read(machine: &Machine) -> MachineSnapshot {
             ended: counters(&state.ended),
         })
     });
-    MachineSnapshot { scenario: scenario.name.clone(), served: machine.is_served(), gpus: gpus.collect() }
+    let gpus = gpus.collect();
+    MachineSnapshot { scenario: scenario.name.clone(), served: machine.is_served(), process_count, gpus }
 }
 
 fn processes(machine: &Machine, gpu: usize) -> Vec<ProcessSnapshot> {

@@ -141,7 +141,7 @@ impl Event {
     }
 
     fn is_complete(&self) -> bool {
-        self.state().recorded.as_ref().is_none_or(|(stream, count)| stream.channel.completed() >= *count)
+        self.state().recorded.as_ref().is_none_or(|(stream, count)| stream.channel.poll(*count))
     }
 }
 

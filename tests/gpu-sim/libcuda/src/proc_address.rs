@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_is_not_there_says_why() {
         assert_eq!(find("cuNoSuchCall", 12_000, 0), Ok((0, Query::SymbolNotFound)));
-        assert_eq!(find("cuCtxCreate", 3_000, 0), Ok((0, Query::VersionNotSufficient)));
+        assert_eq!(find("cuMemGetAddressRange", 3_000, 0), Ok((0, Query::VersionNotSufficient)));
         // The caller passes base names only.
         assert_eq!(find("cuMemAlloc_v2", 12_000, 0), Ok((0, Query::SymbolNotFound)));
     }

@@ -94,7 +94,7 @@ pub(crate) fn query(handle: u64, mode: DefaultStream) -> Result {
     if stream.is_capturing() {
         return Err(CudaError::StreamCaptureUnsupported);
     }
-    if stream.channel.completed() >= stream.channel.submitted() { Ok(()) } else { Err(CudaError::NotReady) }
+    if stream.channel.poll(stream.channel.submitted()) { Ok(()) } else { Err(CudaError::NotReady) }
 }
 
 /// Whether any stream of a context is recording a graph.

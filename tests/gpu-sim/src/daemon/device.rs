@@ -7,6 +7,7 @@ use crate::{
     machine::{
         Machine,
         channel::{ChannelState, Work, WorkKind},
+        layout::MAX_PROCESSES,
     },
 };
 
@@ -38,7 +39,8 @@ impl Device {
         for (index, state) in machine.shared().channels.iter().enumerate() {
             let owner = state.owner.load(Acquire);
             let known = self.channels.iter().position(|(channel, _)| *channel == index);
-            let mine = owner != 0
+            // Every word here is the tenant's to write, so none is used as an index unchecked.
+            let mine = (1..=MAX_PROCESSES as u32).contains(&owner)
                 && state.ready.load(Acquire) == 1
                 && state.gpu.load(Relaxed) as usize == self.index;
             let generation = state.generation.load(Relaxed);

@@ -77,7 +77,8 @@ impl Lane {
         if entries >= self.queue.len() {
             return self.backlog_ns;
         }
-        let total: u64 = self.queue.iter().take(entries).map(|work| work.duration_ns).sum();
+        let durations = self.queue.iter().take(entries).map(|work| work.duration_ns);
+        let total = durations.fold(0, u64::saturating_add);
         total.saturating_sub(self.progress_ns)
     }
 

@@ -216,6 +216,19 @@ impl Channel {
         self.wait_for(count, &self.state().daemon.sync_target)
     }
 
+    /// Whether `count` entries are completed. When they are not, the daemon is asked to publish that as soon as they are,
+    /// so that a program that polls is not told late.
+    pub fn poll(&self, count: u64) -> bool {
+        let daemon = &self.state().daemon;
+        if daemon.completed.load(SeqCst) >= count {
+            return true;
+        }
+        if daemon.sync_target.fetch_min(count, SeqCst) > count {
+            self.machine.ring(SleepDepth::Ticking);
+        }
+        daemon.completed.load(SeqCst) >= count
+    }
+
     /// Tells the daemon that one more host function has run.
     pub fn host_function_done(&self) {
         self.state().host_functions.fetch_add(1, SeqCst);

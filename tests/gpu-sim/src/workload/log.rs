@@ -76,25 +76,47 @@ impl Log {
         self.count(held.gpu, |truth| truth.allocated(held.kind, held.bytes));
     }
 
-    /// Logs the free of an allocation, where it was allocated.
-    pub(super) fn freed(&self, name: Name) {
-        if let Some(held) = lock(&self.held).remove(&name) {
-            self.count(held.gpu, |truth| truth.freed(held.kind, held.bytes));
-        }
+    /// Makes a call that frees an allocation, and logs the free where the memory was allocated if the call succeeds.
+    ///
+    /// The name is given up before the call: as soon as the call has freed the memory, another thread can get the same
+    /// address for an allocation of its own.
+    pub(super) fn free(
+        &self,
+        name: Name,
+        call: impl FnOnce() -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        let held: Vec<(Name, Held)> = lock(&self.held).remove_entry(&name).into_iter().collect();
+        self.free_all(held, call)
     }
 
-    /// Logs that everything in a context is freed with it. Physical memory belongs to no context.
-    pub(super) fn context_ended(&self, context: u64) {
-        let owned: Vec<Name> = {
-            let held = lock(&self.held);
-            let in_context = held.iter().filter(|(name, held)| {
+    /// The same for a call that ends a context, and with it everything in it. Physical memory belongs to no context.
+    pub(super) fn end_context(
+        &self,
+        context: u64,
+        call: impl FnOnce() -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        let held = lock(&self.held)
+            .extract_if(|name, held| {
                 held.context == context && !matches!(name, Name::Physical(_) | Name::Registered(_))
-            });
-            in_context.map(|(name, _)| *name).collect()
-        };
-        for name in owned {
-            self.freed(name);
+            })
+            .collect();
+        self.free_all(held, call)
+    }
+
+    fn free_all(
+        &self,
+        held: Vec<(Name, Held)>,
+        call: impl FnOnce() -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        let result = call();
+        if result.is_err() {
+            lock(&self.held).extend(held);
+            return result;
         }
+        for (_, Held { kind, bytes, gpu, .. }) in held {
+            self.count(gpu, |truth| truth.freed(kind, bytes));
+        }
+        result
     }
 
     /// Everything that is held.

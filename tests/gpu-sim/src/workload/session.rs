@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     ffi::{CStr, CString},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use super::{
@@ -18,6 +18,8 @@ use crate::{scenario::format_uuid, truth::CallClass};
 pub(super) struct Process {
     pub(super) api: Api,
     pub(super) log: Arc<Log>,
+    /// Written while a stream is captured: no other thread may synchronise a context meanwhile.
+    pub(super) capturing: RwLock<()>,
     /// References to primary contexts, by ordinal.
     retained: Mutex<HashMap<i32, u32>>,
 }
@@ -39,7 +41,7 @@ pub(super) struct Session<'a> {
 impl Process {
     /// Calls cuInit.
     pub(super) fn start(api: Api, log: Arc<Log>) -> Result<Self, WorkloadError> {
-        let process = Self { api, log, retained: Mutex::default() };
+        let process = Self { api, log, capturing: RwLock::default(), retained: Mutex::default() };
         // SAFETY: the call takes no pointers.
         let code = unsafe { (process.api.init)(0) };
         process.check(UNKNOWN, CallClass::Context, "cuInit", code)?;
@@ -204,15 +206,14 @@ impl<'a> Session<'a> {
 
     /// Gives the primary context back; with the last reference everything in it is freed.
     fn release(&self) -> Result<(), WorkloadError> {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.primary_release)(self.ordinal) };
-        self.check(CallClass::Context, "cuDevicePrimaryCtxRelease", code)?;
+        let release = || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.primary_release)(self.ordinal) };
+            self.check(CallClass::Context, "cuDevicePrimaryCtxRelease", code)
+        };
         let mut retained = self.process.retained.lock().unwrap_or_else(PoisonError::into_inner);
         let references = retained.entry(self.ordinal).or_default();
         *references = references.saturating_sub(1);
-        if *references == 0 {
-            self.process.log.context_ended(self.context);
-        }
-        Ok(())
+        if *references == 0 { self.process.log.end_context(self.context, release) } else { release() }
     }
 }

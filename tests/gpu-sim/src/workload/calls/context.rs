@@ -19,11 +19,11 @@ impl Session<'_> {
 
     /// Destroys a context; everything in it is freed.
     pub(in crate::workload) fn destroy_context(&self, context: u64) -> Result {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.ctx_destroy)(context) };
-        self.check(Context, "cuCtxDestroy", code)?;
-        self.process.log.context_ended(context);
-        Ok(())
+        self.process.log.end_context(context, || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.ctx_destroy)(context) };
+            self.check(Context, "cuCtxDestroy", code)
+        })
     }
 
     pub(in crate::workload) fn push_context(&self, context: u64) -> Result {
@@ -41,10 +41,10 @@ impl Session<'_> {
 
     /// Destroys what the primary context holds, whoever retains it.
     pub(in crate::workload) fn reset_primary(&self) -> Result {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.primary_reset)(self.ordinal) };
-        self.check(Context, "cuDevicePrimaryCtxReset", code)?;
-        self.process.log.context_ended(self.context);
-        Ok(())
+        self.process.log.end_context(self.context, || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.primary_reset)(self.ordinal) };
+            self.check(Context, "cuDevicePrimaryCtxReset", code)
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Graphs.
 
-use std::ptr::null;
+use std::{ptr::null, sync::PoisonError};
 
 use crate::{
     truth::CallClass::{GraphLaunch, Module},
@@ -45,6 +45,7 @@ impl Session<'_> {
     /// Captures `launches` launches, which count as such, as a graph ready to be launched.
     pub(in crate::workload) fn capture_graph(&self, launches: usize, stream: u64) -> Result<u64> {
         let api = &self.process.api;
+        let guard = self.process.capturing.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the call takes no pointers.
         let code = unsafe { (api.begin_capture)(stream, CAPTURE_THREAD_LOCAL) };
         self.check(Module, "cuStreamBeginCapture", code)?;
@@ -55,6 +56,7 @@ impl Session<'_> {
         // SAFETY: the call stores to the variable.
         let code = unsafe { (api.end_capture)(stream, &raw mut graph) };
         self.check(Module, "cuStreamEndCapture", code)?;
+        drop(guard);
         self.instantiate(graph)
     }
 

@@ -82,19 +82,19 @@ impl Session<'_> {
     }
 
     pub(in crate::workload) fn free(&self, address: u64) -> Result {
-        // SAFETY: the call takes no pointers that it follows.
-        let code = unsafe { (self.process.api.mem_free)(address) };
-        self.check(Free, "cuMemFree", code)?;
-        self.process.log.freed(Name::Address(address));
-        Ok(())
+        self.process.log.free(Name::Address(address), || {
+            // SAFETY: the call takes no pointers that it follows.
+            let code = unsafe { (self.process.api.mem_free)(address) };
+            self.check(Free, "cuMemFree", code)
+        })
     }
 
     pub(in crate::workload) fn free_async(&self, address: u64, stream: u64) -> Result {
-        // SAFETY: the call takes no pointers that it follows.
-        let code = unsafe { (self.process.api.mem_free_async)(address, stream) };
-        self.check(Free, "cuMemFreeAsync", code)?;
-        self.process.log.freed(Name::Address(address));
-        Ok(())
+        self.process.log.free(Name::Address(address), || {
+            // SAFETY: the call takes no pointers that it follows.
+            let code = unsafe { (self.process.api.mem_free_async)(address, stream) };
+            self.check(Free, "cuMemFreeAsync", code)
+        })
     }
 
     /// Physical memory of this session's device: a handle.
@@ -113,11 +113,11 @@ impl Session<'_> {
     }
 
     pub(in crate::workload) fn release_physical(&self, handle: u64) -> Result {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.mem_release)(handle) };
-        self.check(Free, "cuMemRelease", code)?;
-        self.process.log.freed(Name::Physical(handle));
-        Ok(())
+        self.process.log.free(Name::Physical(handle), || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.mem_release)(handle) };
+            self.check(Free, "cuMemRelease", code)
+        })
     }
 
     /// Reserves addresses, maps physical memory there, unmaps it and gives the addresses back.
@@ -158,11 +158,11 @@ impl Session<'_> {
     }
 
     pub(in crate::workload) fn free_host(&self, address: u64) -> Result {
-        // SAFETY: the memory came from the driver, and nothing else refers to it.
-        let code = unsafe { (self.process.api.mem_free_host)(address) };
-        self.check(Free, "cuMemFreeHost", code)?;
-        self.process.log.freed(Name::Address(address));
-        Ok(())
+        self.process.log.free(Name::Address(address), || {
+            // SAFETY: the memory came from the driver, and nothing else refers to it.
+            let code = unsafe { (self.process.api.mem_free_host)(address) };
+            self.check(Free, "cuMemFreeHost", code)
+        })
     }
 
     /// Registers memory of the caller's own.
@@ -177,11 +177,11 @@ impl Session<'_> {
 
     pub(in crate::workload) fn unregister_host(&self, memory: &[u8]) -> Result {
         let address = memory.as_ptr() as u64;
-        // SAFETY: the call takes no pointers that it follows.
-        let code = unsafe { (self.process.api.mem_host_unregister)(address) };
-        self.check(Free, "cuMemHostUnregister", code)?;
-        self.process.log.freed(Name::Registered(address));
-        Ok(())
+        self.process.log.free(Name::Registered(address), || {
+            // SAFETY: the call takes no pointers that it follows.
+            let code = unsafe { (self.process.api.mem_host_unregister)(address) };
+            self.check(Free, "cuMemHostUnregister", code)
+        })
     }
 
     /// An array of `width` x `height` (0: one-dimensional) elements of two 32-bit floats.
@@ -207,11 +207,11 @@ impl Session<'_> {
     }
 
     pub(in crate::workload) fn destroy_array(&self, array: u64) -> Result {
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.array_destroy)(array) };
-        self.check(Free, "cuArrayDestroy", code)?;
-        self.process.log.freed(Name::Array(array));
-        Ok(())
+        self.process.log.free(Name::Array(array), || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.array_destroy)(array) };
+            self.check(Free, "cuArrayDestroy", code)
+        })
     }
 
     /// Makes and destroys a mipmapped array of `width` elements of one 16-bit number.
@@ -223,11 +223,11 @@ impl Session<'_> {
             unsafe { (self.process.api.mipmapped_array_create)(&raw mut array, &raw const descriptor, 1) };
         self.check(Alloc, "cuMipmappedArrayCreate", code)?;
         self.allocated(Name::Array(array), MemoryKind::Array, width * 2);
-        // SAFETY: the call takes no pointers.
-        let code = unsafe { (self.process.api.mipmapped_array_destroy)(array) };
-        self.check(Free, "cuMipmappedArrayDestroy", code)?;
-        self.process.log.freed(Name::Array(array));
-        Ok(())
+        self.process.log.free(Name::Array(array), || {
+            // SAFETY: the call takes no pointers.
+            let code = unsafe { (self.process.api.mipmapped_array_destroy)(array) };
+            self.check(Free, "cuMipmappedArrayDestroy", code)
+        })
     }
 
     /// Frees an allocation by the call for its kind.

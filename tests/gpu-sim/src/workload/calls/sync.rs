@@ -1,5 +1,7 @@
 //! Synchronisation, streams and events.
 
+use std::sync::PoisonError;
+
 use crate::{
     truth::CallClass::{Query, Synchronize},
     workload::{WorkloadError, session::Session},
@@ -12,6 +14,7 @@ const NON_BLOCKING: u32 = 1;
 
 impl Session<'_> {
     pub(in crate::workload) fn synchronize(&self) -> Result {
+        let _guard = self.process.capturing.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the call takes no arguments.
         let code = unsafe { (self.process.api.ctx_synchronize)() };
         self.check(Synchronize, "cuCtxSynchronize", code)?;
