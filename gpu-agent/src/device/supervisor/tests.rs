@@ -158,3 +158,35 @@ fn a_thread_that_died_is_replaced_after_a_pause() {
     assert_eq!(supervisor.next(now), Step::WaitUntil(now + Duration::from_secs(1)));
     open_again(&mut supervisor, now + Duration::from_secs(1));
 }
+
+#[test]
+fn once_all_is_well_the_pauses_start_short_again() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(DeviceConfig::default(), now);
+    let mut at = now;
+    for pause_s in [1, 2, 4] {
+        assert_eq!(supervisor.next(at), Step::Run(Job::Open));
+        supervisor.answered(at, Answer::Opened(Err(DeviceError::bare(CALL, ErrorClass::LibraryAbsent))));
+        assert_eq!(supervisor.next(at), Step::WaitUntil(at + Duration::from_secs(pause_s)));
+        at += Duration::from_secs(pause_s);
+    }
+    open_again(&mut supervisor, at);
+    run(&mut supervisor, at);
+    supervisor.answered(at, Answer::Read(0, Err(DeviceError::bare(CALL, ErrorClass::Uninitialized))));
+    assert_eq!(supervisor.next(at), Step::WaitUntil(at + Duration::from_secs(1)));
+}
+
+#[test]
+fn a_gpu_that_could_not_be_identified_is_looked_for_again_whatever_the_cause() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(DeviceConfig::default(), now);
+    assert_eq!(supervisor.next(now), Step::Run(Job::Open));
+    supervisor.answered(now, Answer::Opened(Ok(Platform { gpu_count: 1, ..Platform::default() })));
+    assert_eq!(supervisor.next(now), Step::Run(Job::Identify(0)));
+    let passing = DeviceError::bare(CALL, ErrorClass::Transient);
+    supervisor.answered(now, Answer::Identified(0, Err(passing.clone())));
+    assert_eq!(supervisor.snapshot(now).unidentified, [(0, passing.clone())]);
+    assert_eq!(supervisor.next(now), Step::Run(Job::Links(0)));
+    supervisor.answered(now, Answer::Links(0, Err(passing)));
+    assert_eq!(run(&mut supervisor, now + Duration::from_secs(1)).0, Step::Run(Job::Open));
+}
