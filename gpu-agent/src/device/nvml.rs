@@ -1,12 +1,12 @@
 //! NVIDIA's management library as a backend, through `nvml-wrapper`.
 
 mod classify;
-mod fields;
 mod gather;
 mod gpm;
 mod inventory;
 mod links;
 mod processes;
+mod raw;
 mod readings;
 mod session;
 

@@ -282,6 +282,22 @@ async fn one_of_eight_gpus_is_lost_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_gpu_that_is_lost_from_the_start_changes_no_way_between_the_others() {
+    let installation = install("8xV100-hybrid-cube-mesh");
+    installation.machine.set_fault(5, Fault::NvmlReturn, 15);
+    let mut agent = Agent::start(&installation);
+    let snapshot = agent.until_read(7).await;
+    assert_eq!(snapshot.unidentified.len(), 1);
+    assert_eq!(snapshot.topology.len(), 7 * 6);
+    let scenario = installation.scenario();
+    for link in &*snapshot.topology {
+        let index = |uuid: &str| scenario.gpu_index(uuid).unwrap();
+        let nvlinks = scenario.nvlinks_between(index(link.from.as_str()), index(link.to.as_str()));
+        assert_eq!((link.nvlinks, link.through_switch), (Some(u32::try_from(nvlinks).unwrap()), false));
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_hangs_stops_one_gpu_only() {
     let installation = install("2xA10");
     let mut agent = Agent::start(&installation);
