@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::backend::{Activity, DeviceEvent, GpuBackend, Session};
 use super::error::{DeviceError, ErrorClass};
@@ -21,6 +23,7 @@ pub(super) struct FakeMachine {
     inner: Arc<Mutex<Inner>>,
     /// What does not answer: a slot, or `None` for the calls that concern no single GPU.
     hanging: watch::Sender<BTreeSet<Option<u32>>>,
+    call_time: Duration,
 }
 
 struct Inner {
@@ -48,7 +51,16 @@ impl FakeMachine {
             .map(|slot| FakeGpu { uuid: uuid(slot), fault: None, samples: Vec::new(), panics: false })
             .collect();
         let inner = Inner { library: None, gpus, events: VecDeque::new(), calls: BTreeMap::new() };
-        Self { inner: Arc::new(Mutex::new(inner)), hanging: watch::Sender::new(BTreeSet::new()) }
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+            hanging: watch::Sender::new(BTreeSet::new()),
+            call_time: Duration::ZERO,
+        }
+    }
+
+    /// The same machine, each of whose calls takes this long.
+    pub(super) fn slowed(self, call_time: Duration) -> Self {
+        Self { call_time, ..self }
     }
 
     pub(super) fn break_library(&self, class: ErrorClass) {
@@ -98,6 +110,7 @@ impl FakeMachine {
     /// Returns when a call about `what` returns.
     pub(super) async fn answers(&self, what: Option<u32>) {
         let mut hanging = self.hanging.subscribe();
+        sleep(self.call_time).await;
         hanging.wait_for(|hanging| !hanging.contains(&what)).await.expect("the machine owns the sender");
     }
 

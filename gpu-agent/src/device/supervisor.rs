@@ -4,6 +4,8 @@
 //! alone until the call returns, and the others go on in a session of their own.
 
 mod gpus;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -130,7 +130,7 @@ async fn drive(
             }
             continue;
         };
-        // A library that is slower than the intervals leaves no pause in which to publish.
+        // A library that is slower than the intervals, or hangs, leaves no pause in which to publish.
         if publisher.published_at.elapsed() >= publish_interval {
             publisher.publish_if_changed(&mut supervisor);
         }
@@ -171,7 +171,6 @@ async fn drive(
                 () = sleep_until(due) => {
                     warn!(backend, ?job, ?deadline, "A call to the GPU library does not return; its thread is given up.");
                     supervisor.timed_out(Instant::now(), current.id, &job);
-                    publisher.publish_if_changed(&mut supervisor);
                     break;
                 }
             }

@@ -8,9 +8,9 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper::{Device, Nvml};
 
-use super::fields::{self, Field};
 use super::gather::Gather;
 use super::inventory::Place;
+use super::raw::{self, Field};
 use super::session::Slot;
 use crate::device::error::{DeviceError, Reaction};
 use crate::device::model::{PcieAncestor, PeerLink};
@@ -49,7 +49,7 @@ pub(super) fn read(nvml: &Nvml, device: &Device<'_>, errors: &mut LinkErrors, g:
         })
         .collect();
     let traffic =
-        g.get("nvmlDeviceGetFieldValues", || fields::values(nvml, device, &wanted)).unwrap_or_default();
+        g.get("nvmlDeviceGetFieldValues", || raw::field_values(nvml, device, &wanted)).unwrap_or_default();
     let bytes = |position: usize| {
         let kib = traffic.get(position).copied().flatten().and_then(known_u64)?;
         kib.checked_mul(1024)
@@ -95,50 +95,45 @@ fn error_counters(device: &Device<'_>, link: u32, g: &mut Gather) -> Link {
 }
 
 /// The ways from the GPU in one slot to those in the others.
+///
+/// A call about two GPUs that fails may be the other one's fault, so that it only costs the value. A GPU that is lost says so
+/// at its own next reading.
 pub(super) fn peers(
     nvml: &Nvml,
     slots: &[Option<Slot<'_>>],
     from: usize,
 ) -> Result<Vec<PeerLink>, DeviceError> {
     let Some(slot) = slots.get(from).and_then(Option::as_ref) else { return Ok(Vec::new()) };
-    let mut gather = Gather::default();
-    let own = Remotes::of(&slot.device, &mut gather);
-    let speed = common_link_speed(nvml, &slot.device, &mut gather);
+    let mut own = Gather::default();
+    let speed = common_link_speed(nvml, &slot.device, &mut own);
+    let peers = slots.iter().enumerate().filter(|(position, _)| *position != from);
     let mut links = Vec::new();
-    for peer in slots
-        .iter()
-        .enumerate()
-        .filter(|(position, _)| *position != from)
-        .filter_map(|(_, slot)| slot.as_ref())
-    {
-        let pcie = gather
-            .get("nvmlDeviceGetTopologyCommonAncestor", || ancestor(nvml, slot, peer))
-            .map(pcie_ancestor);
-        let peer_read = gather
+    for peer in peers.filter_map(|(_, slot)| slot.as_ref()) {
+        let mut pair = Gather::default();
+        let pcie =
+            pair.get("nvmlDeviceGetTopologyCommonAncestor", || ancestor(nvml, slot, peer)).map(pcie_ancestor);
+        let peer_read = pair
             .get("nvmlDeviceGetP2PStatus", || {
                 slot.device.p2p_status(&peer.device, P2pCapabilitiesIndex::Read)
             })
             .map(|status| matches!(status, P2pStatus::Ok));
-        let theirs = Remotes::of(&peer.device, &mut gather);
-        let (nvlinks, through_switch) = own.to(&theirs, peer.pci, &known_places(slots));
+        if let Err(error) = pair.finish("nvmlDeviceGetTopologyCommonAncestor")
+            && error.class.reaction() == Reaction::Reinitialise
+        {
+            return Err(error);
+        }
+        let nvlinks = slot.far_ends.links_to(&peer.far_ends, peer.pci);
         links.push(PeerLink {
             from: slot.uuid.clone(),
             to: peer.uuid.clone(),
             pcie,
-            nvlinks,
-            through_switch,
-            nvlink_bytes_per_second: nvlinks.zip(speed).map(|(links, speed)| u64::from(links) * speed),
+            nvlinks: nvlinks.map(|(links, _)| links),
+            through_switch: nvlinks.is_some_and(|(_, through_switch)| through_switch),
+            nvlink_bytes_per_second: nvlinks.zip(speed).map(|((links, _), speed)| u64::from(links) * speed),
             peer_read,
         });
     }
-    gather.finish("nvmlDeviceGetTopologyCommonAncestor").map(|_errors| links).or_else(|error| {
-        // A GPU that is alone on its machine, or whose driver answers none of this, has no known ways.
-        if links_are_optional(&error) { Ok(Vec::new()) } else { Err(error) }
-    })
-}
-
-fn links_are_optional(error: &DeviceError) -> bool {
-    !matches!(error.class.reaction(), Reaction::Reinitialise | Reaction::LoseDevice)
+    Ok(links)
 }
 
 fn ancestor(nvml: &Nvml, slot: &Slot<'_>, peer: &Slot<'_>) -> Result<TopologyLevel, NvmlError> {
@@ -158,58 +153,61 @@ fn pcie_ancestor(level: TopologyLevel) -> PcieAncestor {
     }
 }
 
-fn known_places(slots: &[Option<Slot<'_>>]) -> Vec<Place> {
-    slots.iter().flatten().filter_map(|slot| slot.pci).collect()
+/// What is at the other end of each active link of a GPU; `None` where the GPU did not say whether it has links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FarEnds(Option<Vec<FarEnd>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FarEnd {
+    Switch,
+    Place(Place),
 }
 
-/// What is at the other end of each active link of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Remotes {
-    /// Whether the GPU can have links at all.
-    known: bool,
-    places: Vec<Place>,
-}
-
-impl Remotes {
-    fn of(device: &Device<'_>, g: &mut Gather) -> Self {
-        let known = g
-            .get("nvmlDeviceGetNvLinkState", || match device.link_wrapper_for(0).is_active() {
-                // A card without NVLink has none, which is a known number.
-                Ok(_) | Err(NvmlError::NotSupported) => Ok(()),
-                Err(error) => Err(error),
-            })
-            .is_some();
-        let places = active_links(device, g)
-            .into_iter()
-            .filter_map(|link| {
-                g.get("nvmlDeviceGetNvLinkRemotePciInfo_v2", || {
-                    device.link_wrapper_for(link).remote_pci_info()
-                })
-            })
-            .map(|pci| (pci.domain, pci.bus, pci.device))
-            .collect();
-        Self { known, places }
+impl FarEnds {
+    pub(super) fn of(nvml: &Nvml, device: &Device<'_>) -> Self {
+        match device.link_wrapper_for(0).is_active() {
+            // A card without NVLink has none, which is a known number.
+            Ok(_) | Err(NvmlError::NotSupported) => {}
+            Err(_) => return Self(None),
+        }
+        let mut g = Gather::default();
+        let mut ends = Vec::new();
+        for link in active_links(device, &mut g) {
+            let is_switch =
+                g.get("nvmlDeviceGetNvLinkRemoteDeviceType", || raw::leads_to_switch(nvml, device, link));
+            if is_switch == Some(true) {
+                ends.push(FarEnd::Switch);
+                continue;
+            }
+            let remote = g.get("nvmlDeviceGetNvLinkRemotePciInfo_v2", || {
+                device.link_wrapper_for(link).remote_pci_info()
+            });
+            ends.extend(remote.map(|pci| FarEnd::Place((pci.domain, pci.bus, pci.device))));
+        }
+        Self(Some(ends))
     }
 
-    /// The number of links to a peer, and whether they go through a switch.
-    ///
-    /// A remote end that is no GPU of this machine is a switch, and a switch connects everything that is attached to it.
-    fn to(&self, peer: &Self, peer_place: Option<Place>, gpus: &[Place]) -> (Option<u32>, bool) {
-        if !self.known {
-            return (None, false);
+    /// The number of links to a peer, and whether they go through a switch, which connects all that is attached to it.
+    fn links_to(&self, peer: &Self, peer_place: Option<Place>) -> Option<(u32, bool)> {
+        let ends = self.0.as_ref()?;
+        let direct =
+            ends.iter().filter(|end| peer_place.is_some_and(|place| **end == FarEnd::Place(place))).count();
+        if direct > 0 {
+            return Some((u32::try_from(direct).ok()?, false));
         }
-        let direct = self.places.iter().filter(|place| Some(**place) == peer_place).count();
-        let to_switch = |remotes: &Self| remotes.places.iter().filter(|place| !gpus.contains(place)).count();
-        let switched = to_switch(self).min(to_switch(peer));
-        let (links, through_switch) = if direct > 0 { (direct, false) } else { (switched, switched > 0) };
-        (u32::try_from(links).ok(), through_switch)
+        let switched = self.switched()?.min(peer.switched()?);
+        Some((u32::try_from(switched).ok()?, switched > 0))
+    }
+
+    fn switched(&self) -> Option<usize> {
+        Some(self.0.as_ref()?.iter().filter(|end| **end == FarEnd::Switch).count())
     }
 }
 
 /// Bytes per second of one link in each direction.
 fn common_link_speed(nvml: &Nvml, device: &Device<'_>, g: &mut Gather) -> Option<u64> {
     let wanted = [Field { id: field_id::NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, scope: 0 }];
-    let values = g.get("nvmlDeviceGetFieldValues", || fields::values(nvml, device, &wanted))?;
+    let values = g.get("nvmlDeviceGetFieldValues", || raw::field_values(nvml, device, &wanted))?;
     // The field is in MB/s in spite of its name (`nvml.h`: "Common NVLink Speed in MBps for active links").
     let megabytes = values.first().copied().flatten().and_then(known_u64).filter(|speed| *speed > 0)?;
     megabytes.checked_mul(1_000_000)
@@ -219,33 +217,45 @@ fn common_link_speed(nvml: &Nvml, device: &Device<'_>, g: &mut Gather) -> Option
 mod tests {
     use super::*;
 
-    const A: Place = (0, 1, 0);
-    const B: Place = (0, 2, 0);
-    const C: Place = (0, 3, 0);
-    const SWITCH: Place = (0, 0xc0, 0);
+    const A: FarEnd = FarEnd::Place((0, 1, 0));
+    const B: FarEnd = FarEnd::Place((0, 2, 0));
+    const AT_B: Option<Place> = Some((0, 2, 0));
+    const AT_C: Option<Place> = Some((0, 3, 0));
 
-    fn remotes(places: &[Place]) -> Remotes {
-        Remotes { known: true, places: places.to_vec() }
+    fn ends(ends: &[FarEnd]) -> FarEnds {
+        FarEnds(Some(ends.to_vec()))
     }
 
     #[test]
     fn direct_links_are_counted_for_each_peer() {
-        let gpus = [A, B, C];
-        let a = remotes(&[B, B, C]);
-        assert_eq!(a.to(&remotes(&[A, A]), Some(B), &gpus), (Some(2), false));
-        assert_eq!(a.to(&remotes(&[A]), Some(C), &gpus), (Some(1), false));
-        assert_eq!(remotes(&[A, A]).to(&remotes(&[A]), Some(C), &gpus), (Some(0), false));
+        let a = ends(&[B, B, FarEnd::Place((0, 3, 0))]);
+        assert_eq!(a.links_to(&ends(&[A, A]), AT_B), Some((2, false)));
+        assert_eq!(a.links_to(&ends(&[A]), AT_C), Some((1, false)));
+        assert_eq!(ends(&[B, B]).links_to(&ends(&[B]), AT_C), Some((0, false)));
     }
 
     #[test]
     fn a_switch_connects_with_as_many_links_as_the_lesser_side_has() {
-        let gpus = [A, B];
-        assert_eq!(remotes(&[SWITCH; 18]).to(&remotes(&[SWITCH; 16]), Some(B), &gpus), (Some(16), true));
-        assert_eq!(remotes(&[SWITCH; 18]).to(&remotes(&[]), Some(B), &gpus), (Some(0), false));
+        assert_eq!(
+            ends(&[FarEnd::Switch; 18]).links_to(&ends(&[FarEnd::Switch; 16]), AT_B),
+            Some((16, true))
+        );
+        assert_eq!(ends(&[FarEnd::Switch; 18]).links_to(&ends(&[]), AT_B), Some((0, false)));
+    }
+
+    #[test]
+    fn a_link_to_a_gpu_that_is_not_there_leads_to_nobody() {
+        let (lost_peer, other) = (ends(&[B]), ends(&[B]));
+        assert_eq!(
+            lost_peer.links_to(&other, AT_C),
+            Some((0, false)),
+            "it is no switch between those that are left"
+        );
     }
 
     #[test]
     fn a_gpu_that_does_not_answer_has_an_unknown_number_of_links() {
-        assert_eq!(Remotes::default().to(&remotes(&[A]), Some(B), &[A, B]), (None, false));
+        assert_eq!(FarEnds(None).links_to(&ends(&[A]), AT_B), None);
+        assert_eq!(ends(&[FarEnd::Switch]).links_to(&FarEnds(None), AT_B), None);
     }
 }

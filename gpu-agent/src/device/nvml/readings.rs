@@ -8,9 +8,9 @@ use nvml_wrapper::enum_wrappers::device::{
 use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper::{Device, Nvml};
 
-use super::fields::{self, Field};
 use super::gather::Gather;
 use super::links;
+use super::raw::{self, Field};
 use super::session::Slot;
 use crate::device::error::DeviceError;
 use crate::device::reading::{
@@ -84,7 +84,7 @@ fn extra_fields(nvml: &Nvml, device: &Device<'_>, g: &mut Gather) -> [Option<u64
         field_id::NVML_FI_DEV_REMAPPED_FAILURE,
     ];
     let wanted = ids.map(|id| Field { id, scope: 0 });
-    g.get("nvmlDeviceGetFieldValues", || fields::values(nvml, device, &wanted))
+    g.get("nvmlDeviceGetFieldValues", || raw::field_values(nvml, device, &wanted))
         .and_then(|values| values.try_into().ok())
         .unwrap_or_default()
 }

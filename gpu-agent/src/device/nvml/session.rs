@@ -10,7 +10,7 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use super::classify::failed;
 use super::gpm::Gpm;
 use super::inventory::Place;
-use super::links::LinkErrors;
+use super::links::{FarEnds, LinkErrors};
 use super::{inventory, links, processes, readings};
 use crate::device::backend::{Activity, DeviceEvent, Session};
 use crate::device::error::{DeviceError, ErrorClass};
@@ -35,6 +35,8 @@ pub(super) struct Slot<'nvml> {
     pub(super) pci: Option<Place>,
     pub(super) gpm: Gpm<'nvml>,
     pub(super) link_errors: LinkErrors,
+    /// As they were when the GPU was identified.
+    pub(super) far_ends: FarEnds,
 }
 
 impl<'nvml> NvmlSession<'nvml> {
@@ -82,6 +84,7 @@ impl Session for NvmlSession<'_> {
         self.slots[position] = Some(Slot {
             gpm: Gpm::new(&device),
             link_errors: LinkErrors::default(),
+            far_ends: FarEnds::of(self.nvml, &device),
             uuid: gpu.uuid.clone(),
             device,
             pci,

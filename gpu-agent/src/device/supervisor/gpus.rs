@@ -145,10 +145,7 @@ impl Gpus {
     pub(super) fn fail(&mut self, slot: u32, class: ErrorClass) {
         let Some(tracked) = self.in_slot(slot) else { return };
         match class.reaction() {
-            Reaction::LoseDevice => {
-                tracked.condition = GpuCondition::Lost;
-                tracked.slot = None;
-            }
+            Reaction::LoseDevice => tracked.condition = GpuCondition::Lost,
             Reaction::SuspectAccess | Reaction::Reinitialise => {
                 tracked.condition = GpuCondition::Unavailable(class);
             }

@@ -119,6 +119,15 @@ async fn everything_is_asked_at_its_own_interval() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_library_that_is_too_slow_for_the_intervals_is_still_reported_on() {
+    let mut setup = Setup::new(FakeMachine::new(8).slowed(Duration::from_millis(100)));
+    setup.until_all_ok().await;
+    let seen = setup.handle.snapshot().taken_at;
+    let snapshot = setup.until("the next snapshot", |_| true).await;
+    assert!(snapshot.taken_at - seen <= Duration::from_millis(300));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_library_that_appears_later_is_found_with_growing_pauses() {
     let machine = FakeMachine::new(1);
     machine.break_library(ErrorClass::LibraryAbsent);

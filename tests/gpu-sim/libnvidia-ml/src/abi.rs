@@ -16,7 +16,6 @@ use crate::library;
 
 /// NVML's return codes (`nvmlReturn_enum`).
 pub(crate) mod code {
-    #![allow(unused_imports, reason = "one list of names for all modules")]
     pub(crate) use nvml_wrapper_sys::bindings::{
         nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as ARGUMENT_VERSION_MISMATCH,
         nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,

@@ -10,13 +10,15 @@ use gpu_agent::device::{
     DeviceConfig, DeviceSnapshot, ErrorClass, GpuCondition, GpuState, Handle, PcieAncestor, ProcessKind,
     SourceState, spawn,
 };
+use gpu_sim::machine::channel::{Channel, Work, WorkKind};
+use gpu_sim::machine::process::Slot;
 use gpu_sim::machine::published::ListedProcess;
 use gpu_sim::machine::{Fault, MachineFault};
 use gpu_sim::scenario::PciePath;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::support::{Installation, install};
+use crate::support::{Installation, install, serve};
 
 /// An agent that is quick, so that a test ends soon. The deadline only matters to the tests of hanging calls.
 struct Agent {
@@ -202,6 +204,47 @@ async fn processes_and_counters_arrive() {
 }
 
 #[tokio::test]
+async fn a_process_that_works_is_seen_at_work() {
+    let installation = install("2xA10");
+    let _daemon = serve(&installation);
+    let slot = Slot::claim(&installation.machine).unwrap();
+    slot.gpu(1).contexts.store(1, Relaxed);
+    slot.claim_memory(1, 300 << 20).unwrap();
+    let channel = Channel::claim(&slot, 1, 0).unwrap();
+    let one_second = Work {
+        kind: WorkKind::Kernel,
+        duration_ns: 1_000_000_000,
+        bytes: 0,
+        argument: 0,
+        count: 0,
+        submitted_ns: 0,
+    };
+    for _ in 0..60 {
+        channel.submit(one_second).unwrap();
+    }
+    let mut agent = Agent::start(&installation);
+    let pid = std::process::id();
+    let snapshot = agent
+        .until("full use, and a sample that says whose", |snapshot| {
+            snapshot.gpus.get(1).is_some_and(|gpu| {
+                gpu.reading.as_ref().is_some_and(|(_, reading)| reading.utilization.gpu == Some(1.0))
+                    && gpu.utilization.iter().any(|sample| sample.pid == pid && sample.sm_ratio > 0.99)
+            })
+        })
+        .await;
+    let gpu = &snapshot.gpus[1];
+    let processes = gpu.fresh_processes(Instant::now(), Duration::MAX).unwrap();
+    assert_eq!(processes.len(), 1);
+    assert_eq!((processes[0].pid, processes[0].used_memory_bytes), (pid, Some(300 << 20)));
+    assert_eq!(used_bytes(gpu), Some(300 << 20));
+    let reading = &gpu.reading.as_ref().unwrap().1;
+    assert_eq!(reading.performance_state, Some(0));
+    assert_eq!(reading.throttle_reasons.as_deref(), Some(&[][..]));
+    assert!(snapshot.gpus[0].utilization.is_empty());
+    assert_eq!(snapshot.gpus[0].reading.as_ref().unwrap().1.performance_state, Some(8));
+}
+
+#[tokio::test]
 async fn traffic_on_links_is_counted_by_link_and_direction() {
     let installation = install("8xV100-hybrid-cube-mesh");
     installation.machine.gpu(3).unwrap().nvlink_tx_bytes[4].store(8192, Relaxed);
@@ -236,6 +279,22 @@ async fn one_of_eight_gpus_is_lost_and_comes_back() {
     assert!(snapshot.counters.errors[&ErrorClass::DeviceLost] > 0);
     installation.machine.set_fault(5, Fault::NvmlReturn, 0);
     agent.until_read(8).await;
+}
+
+#[tokio::test]
+async fn a_gpu_that_is_lost_from_the_start_changes_no_way_between_the_others() {
+    let installation = install("8xV100-hybrid-cube-mesh");
+    installation.machine.set_fault(5, Fault::NvmlReturn, 15);
+    let mut agent = Agent::start(&installation);
+    let snapshot = agent.until_read(7).await;
+    assert_eq!(snapshot.unidentified.len(), 1);
+    assert_eq!(snapshot.topology.len(), 7 * 6);
+    let scenario = installation.scenario();
+    for link in &*snapshot.topology {
+        let index = |uuid: &str| scenario.gpu_index(uuid).unwrap();
+        let nvlinks = scenario.nvlinks_between(index(link.from.as_str()), index(link.to.as_str()));
+        assert_eq!((link.nvlinks, link.through_switch), (Some(u32::try_from(nvlinks).unwrap()), false));
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
-//! Field values with a scope (a link's number), which `nvml-wrapper` cannot pass.
+//! What `nvml-wrapper` cannot do: field values with a scope (a link's number), and the kind of a link's far end, which it
+//! always reports as unknown.
 
 use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
-    nvmlFieldValue_t, nvmlValue_t, nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT as SIGNED_INT,
+    nvmlFieldValue_t, nvmlIntNvLinkDeviceType_enum_NVML_NVLINK_DEVICE_TYPE_SWITCH as DEVICE_TYPE_SWITCH,
+    nvmlValue_t, nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_INT as SIGNED_INT,
     nvmlValueType_enum_NVML_VALUE_TYPE_SIGNED_LONG_LONG as SIGNED_LONG_LONG,
     nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT as UNSIGNED_INT,
     nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG as UNSIGNED_LONG,
@@ -19,7 +21,7 @@ pub(super) struct Field {
 }
 
 /// The fields' values in the order of `fields`; `None` for one that this GPU does not have.
-pub(super) fn values(
+pub(super) fn field_values(
     nvml: &Nvml,
     device: &Device<'_>,
     fields: &[Field],
@@ -45,12 +47,23 @@ pub(super) fn values(
     Ok(raw.iter().map(value).collect())
 }
 
+/// Whether the far end of a link is an NVSwitch.
+pub(super) fn leads_to_switch(nvml: &Nvml, device: &Device<'_>, link: u32) -> Result<bool, NvmlError> {
+    let function = nvml_sym(nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref())?;
+    let mut kind = 0;
+    // SAFETY: the handle is used at once and not kept, while `device` is borrowed.
+    let handle = unsafe { device.handle() };
+    // SAFETY: the library writes `kind` within this call only.
+    nvml_try(unsafe { function(handle, link, &raw mut kind) })?;
+    Ok(kind == DEVICE_TYPE_SWITCH)
+}
+
 fn value(field: &nvmlFieldValue_t) -> Option<u64> {
     if field.nvmlReturn != 0 {
         return None;
     }
     // SAFETY: every member of the union is an integer or a float for which all bit patterns are valid, and all 8 bytes
-    // were initialised by `values` before the library wrote the member that `valueType` names.
+    // were initialised by `field_values` before the library wrote the member that `valueType` names.
     unsafe {
         match field.valueType {
             UNSIGNED_LONG_LONG => Some(field.value.ullVal),
