@@ -3,6 +3,7 @@
 pub mod dump;
 pub mod kernel_side;
 pub mod processes;
+pub mod records;
 pub mod store;
 pub mod view;
 
@@ -13,12 +14,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use gpu_ebpf::abi::{Process as KernelProcess, Record, RecordKind};
+use gpu_ebpf::abi::{Process as KernelProcess, RecordKind};
 use tracing::{debug, info, warn};
 
 use self::{
     kernel_side::KernelSide,
     processes::{Facts, ProcessReader},
+    records::{Records, Seen},
     store::{Store, StoreError},
     view::{Footprint, View, Views},
 };
@@ -89,25 +91,27 @@ impl Collector {
         }
     }
 
-    /// The kernel side, for its rings.
-    pub fn kernel(&mut self) -> Option<&mut KernelSide> {
-        self.kernel.as_mut()
+    /// The programs' rings, to be emptied by a task of their own.
+    pub fn records(&self) -> Option<Records> {
+        self.kernel.as_ref().map(|kernel| kernel.records().clone())
     }
 
     /// Takes over the processes that an earlier agent, or its maps, knew.
     pub fn adopt_processes(&mut self, now: Instant) -> Result<(), ReadError> {
         let Some(kernel) = &self.kernel else { return Ok(()) };
         for (tgid, process) in kernel.processes()? {
-            self.process_seen(tgid, &process, now);
+            let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
+            let facts = self.processes.facts(tgid, start_ns);
+            self.process_seen(tgid, &process, facts, now);
         }
         self.reconcile()
     }
 
     /// Handles what the rings hold.
-    pub fn take_records(&mut self, now: Instant) {
-        let Some(kernel) = &mut self.kernel else { return };
-        for record in kernel.take_records() {
-            self.take_record(&record, now);
+    fn take_records(&mut self, now: Instant) {
+        let Some(kernel) = &self.kernel else { return };
+        for seen in kernel.records().take() {
+            self.take_record(seen, now);
         }
     }
 
@@ -149,7 +153,8 @@ impl Collector {
         }
     }
 
-    fn take_record(&mut self, record: &Record, now: Instant) {
+    fn take_record(&mut self, seen: Seen, now: Instant) {
+        let Seen { record, facts } = seen;
         let key = ProcessKey { tgid: record.tgid, epoch_ns: record.epoch_ns };
         match RecordKind::from_wire(record.kind) {
             Some(RecordKind::ProcessSeen) => {
@@ -159,11 +164,11 @@ impl Collector {
                     cgroup_id: record.cgroup_id,
                     flags: record.flags,
                 };
-                self.process_seen(record.tgid, &process, now);
+                self.process_seen(record.tgid, &process, facts, now);
             }
             Some(RecordKind::ContextDestroyed) => self.contexts_changed = true,
             Some(RecordKind::Exit | RecordKind::Exec) => self.ledger.process_ended(key),
-            Some(RecordKind::ContextCreated | RecordKind::Fork) => {}
+            Some(RecordKind::ContextCreated | RecordKind::Fork) | None => {}
             Some(RecordKind::FirstError) => {
                 debug!(
                     pid = record.tgid,
@@ -173,21 +178,16 @@ impl Collector {
                     "first failure of its kind"
                 );
             }
-            None => {
-                if let Some(kernel) = &mut self.kernel {
-                    kernel.count_undecodable();
-                }
-            }
         }
     }
 
-    fn process_seen(&mut self, tgid: u32, process: &KernelProcess, now: Instant) {
+    fn process_seen(&mut self, tgid: u32, process: &KernelProcess, facts: Option<Facts>, now: Instant) {
         let key = ProcessKey { tgid, epoch_ns: process.epoch_ns };
         let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
         if let Some(start_time_ns) = start_ns {
             self.resolver.note_process(ProcessRef { pid: tgid, start_time_ns }, now);
         }
-        if let Some(facts) = self.processes.facts(tgid, start_ns) {
+        if let Some(facts) = facts {
             self.facts.insert(key, facts);
         }
         let process = Process { start_boottime_ns: start_ns, flags: process.flags, visible: None };

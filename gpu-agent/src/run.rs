@@ -6,10 +6,8 @@ mod otlp;
 mod source;
 
 use std::{
-    io,
     net::SocketAddr,
     num::{NonZeroU64, NonZeroUsize},
-    os::fd::OwnedFd,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
@@ -17,7 +15,6 @@ use std::{
 
 use anyhow::Context as _;
 use tokio::{
-    io::unix::AsyncFd,
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
@@ -85,6 +82,9 @@ pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
         tasks.spawn(exporter.run(source, stop.clone()));
     }
 
+    if let Some(records) = collector.records() {
+        tasks.spawn(records.run(stop.clone()));
+    }
     let collecting = tasks.spawn(collect(collector, config.clone(), stop.clone()));
     tasks.close();
     wait_for_signal(collecting).await?;
@@ -186,10 +186,6 @@ async fn collect(mut collector: Collector, config: Config, stop: CancellationTok
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut rescans = interval(config.probe.rescan_interval);
     rescans.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let rings = rings(&mut collector).unwrap_or_else(|error| {
-        warn!(%error, "the rings cannot be waited for: their records are taken at each interval");
-        Vec::new()
-    });
     let mut failures: u64 = 0;
     loop {
         tokio::select! {
@@ -204,38 +200,9 @@ async fn collect(mut collector: Collector, config: Config, stop: CancellationTok
                 }
             },
             _ = rescans.tick() => collector.rescan(Instant::now()),
-            () = readable(&rings) => collector.take_records(Instant::now()),
         }
     }
     collector.stop(Instant::now());
-}
-
-fn rings(collector: &mut Collector) -> io::Result<Vec<AsyncFd<OwnedFd>>> {
-    let Some(kernel) = collector.kernel() else { return Ok(Vec::new()) };
-    kernel
-        .ring_descriptors()?
-        .into_iter()
-        .map(|ring| {
-            // SAFETY: the descriptor is owned by the `AsyncFd` and is the same for as long as that lives.
-            unsafe { AsyncFd::register(ring) }.map_err(|error| error.into_parts().1)
-        })
-        .collect()
-}
-
-/// Waits until a ring has records.
-async fn readable(rings: &[AsyncFd<OwnedFd>]) {
-    let wait = async |ring: Option<&AsyncFd<OwnedFd>>| match ring {
-        Some(ring) => {
-            if let Ok(mut guard) = ring.readable().await {
-                guard.clear_ready();
-            }
-        }
-        None => std::future::pending().await,
-    };
-    tokio::select! {
-        () = wait(rings.first()) => {}
-        () = wait(rings.get(1)) => {}
-    }
 }
 
 /// Waits for SIGTERM or SIGINT; a collecting task that ends by itself is an error.

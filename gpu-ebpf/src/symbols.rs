@@ -3,7 +3,8 @@
 //! Source: the CUDA driver API reference and `cudaTypedefs.h`. A suffix `_ptsz` (calls with a stream) or
 //! `_ptds` (synchronous calls) is the per-thread-default-stream variant of the same function. Each call of
 //! a program enters exactly one variant, so all of them are probed. The 32-bit twins from before CUDA 3.2
-//! (`cuMemAlloc` without `_v2`) take other arguments and are not in the list.
+//! (`cuMemAlloc` without `_v2`) take other arguments and are not in the list; older context functions take the
+//! same ones and are.
 
 use crate::call::Call;
 
@@ -117,15 +118,21 @@ pub const SYMBOLS: &[Symbol] = &[
     symbol("cuMemFreeHost", Single, Call::FreeHost),
     symbol("cuMemHostUnregister", Single, Call::FreeHost),
     symbol("cuInit", Single, Call::Initialize),
+    symbol("cuCtxCreate", Single, Call::ContextCreate),
     symbol("cuCtxCreate_v2", Single, Call::ContextCreate),
     symbol("cuCtxCreate_v3", Single, Call::ContextCreateAffinity),
     symbol("cuCtxCreate_v4", Single, Call::ContextCreateParameters),
+    symbol("cuCtxDestroy", Single, Call::ContextDestroy),
     symbol("cuCtxDestroy_v2", Single, Call::ContextDestroy),
     symbol("cuCtxSetCurrent", Single, Call::ContextSetCurrent),
+    symbol("cuCtxPushCurrent", Single, Call::ContextPush),
     symbol("cuCtxPushCurrent_v2", Single, Call::ContextPush),
+    symbol("cuCtxPopCurrent", Single, Call::ContextPop),
     symbol("cuCtxPopCurrent_v2", Single, Call::ContextPop),
     symbol("cuDevicePrimaryCtxRetain", Single, Call::PrimaryRetain),
+    symbol("cuDevicePrimaryCtxRelease", Single, Call::PrimaryRelease),
     symbol("cuDevicePrimaryCtxRelease_v2", Single, Call::PrimaryRelease),
+    symbol("cuDevicePrimaryCtxReset", Single, Call::PrimaryReset),
     symbol("cuDevicePrimaryCtxReset_v2", Single, Call::PrimaryReset),
 ];
 

@@ -2,24 +2,22 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, io,
-    os::fd::{AsFd as _, OwnedFd},
     path::Path,
 };
 
-use aya::maps::{MapData, RingBuf};
 use gpu_ebpf::{
     abi::{
-        Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Record, Returns, maps,
+        Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, maps,
     },
     call::MemoryKind,
 };
 use tracing::{info, warn};
-use zerocopy::{FromBytes as _, FromZeros as _};
+use zerocopy::FromZeros as _;
 
 use super::{
     dump::Dump,
     processes::ProcessReader,
+    records::Records,
     view::{KernelState, LibraryState},
 };
 use crate::{
@@ -40,28 +38,30 @@ pub struct Reading {
 }
 
 /// The loaded programs, their rings and the probes on libraries.
+#[derive(Debug)]
 pub struct KernelSide {
     kernel: Kernel,
     reader: Reader,
     manager: Manager,
-    events: RingBuf<MapData>,
-    exits: RingBuf<MapData>,
-    undecodable: u64,
+    records: Records,
     rows: usize,
-}
-
-impl fmt::Debug for KernelSide {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("KernelSide").field("kernel", &self.kernel).finish_non_exhaustive()
-    }
 }
 
 impl KernelSide {
     /// Puts the parts together; probes are attached by [`Self::start`].
-    pub fn new(mut kernel: Kernel, reader: Reader, manager: Manager) -> Result<Self, KernelError> {
-        let events = kernel.take_ring(maps::EVENTS)?;
-        let exits = kernel.take_ring(maps::EXITS)?;
-        Ok(Self { kernel, reader, manager, events, exits, undecodable: 0, rows: 0 })
+    pub fn new(
+        mut kernel: Kernel,
+        reader: Reader,
+        manager: Manager,
+        processes: ProcessReader,
+    ) -> Result<Self, KernelError> {
+        let (events, exits) = (kernel.take_ring(maps::EVENTS)?, kernel.take_ring(maps::EXITS)?);
+        Ok(Self { kernel, reader, manager, records: Records::new(events, exits, processes), rows: 0 })
+    }
+
+    /// The programs' rings.
+    pub fn records(&self) -> &Records {
+        &self.records
     }
 
     /// Restores maps that could not be pinned, then attaches what can be found. Returns processes that had their
@@ -115,36 +115,6 @@ impl KernelSide {
             }
             Err(error) => warn!(%error, "the maps cannot be read: the next agent begins with nothing"),
         }
-    }
-
-    /// Descriptors that become readable when there are records.
-    ///
-    /// # Errors
-    /// When there are no descriptors left.
-    pub fn ring_descriptors(&self) -> io::Result<[OwnedFd; 2]> {
-        Ok([self.events.as_fd().try_clone_to_owned()?, self.exits.as_fd().try_clone_to_owned()?])
-    }
-
-    /// Takes all records out of the rings, oldest first.
-    ///
-    /// Ends are taken first: what a process did before its end is in the other ring by then.
-    pub fn take_records(&mut self) -> Vec<Record> {
-        let mut records = Vec::new();
-        for ring in [&mut self.exits, &mut self.events] {
-            while let Some(item) = ring.next() {
-                match Record::read_from_bytes(&item) {
-                    Ok(record) => records.push(record),
-                    Err(_) => self.undecodable += 1,
-                }
-            }
-        }
-        records.sort_by_key(|record| record.time_ns);
-        records
-    }
-
-    /// Counts a record of a kind that this agent does not know.
-    pub fn count_undecodable(&mut self) {
-        self.undecodable += 1;
     }
 
     /// Reads all counters.
@@ -266,7 +236,7 @@ impl KernelSide {
             refused,
             stats: self.reader.stats(&self.kernel)?,
             recursion_misses: self.kernel.recursion_misses(),
-            undecodable: self.undecodable,
+            undecodable: self.records.undecodable(),
             entries: BTreeMap::from([(maps::COUNTERS, self.rows)]),
         })
     }

@@ -7,7 +7,7 @@ use gpu_ebpf::abi::{Counters, maps};
 use tracing::warn;
 
 use crate::{
-    collect::kernel_side::KernelSide,
+    collect::{kernel_side::KernelSide, processes::ProcessReader},
     config::{Config, Feature},
     kernel::{
         loader::{Kernel, Options},
@@ -42,7 +42,8 @@ pub(super) fn load(config: &Config) -> anyhow::Result<KernelSide> {
     };
     let kernel = Kernel::load(&options)?;
     let manager = Manager::new(config.proc_root.clone(), config.probe.library_paths.clone());
-    Ok(KernelSide::new(kernel, reader, manager)?)
+    let processes = ProcessReader::new(config.proc_root.clone());
+    Ok(KernelSide::new(kernel, reader, manager, processes)?)
 }
 
 fn pins(config: &Config) -> Option<Pins> {
