@@ -114,6 +114,20 @@ impl Workload {
         Ok((status, self.truth()?))
     }
 
+    /// Waits for its end; returns how it ended, what it logged, and what a child that it forked logged.
+    ///
+    /// # Errors
+    /// When it does not end, or left no log.
+    pub fn finish_family(mut self) -> Result<(ExitStatus, Vec<Truth>)> {
+        let status = self.process.wait()?;
+        let mut family = vec![self.truth()?];
+        let child = self.files.path().join("truth.json.child");
+        if child.exists() {
+            family.push(Truth::read(&child).context("the child's log cannot be read")?);
+        }
+        Ok((status, family))
+    }
+
     /// Sends a signal.
     ///
     /// # Errors
