@@ -5,6 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use serde::Serialize;
 
 use crate::{
+    chain::Chain,
     config::{Config, Feature},
     device::{backend::GpuBackend as _, nvml::NvmlBackend},
     kernel::{
@@ -88,19 +89,21 @@ fn kernel(config: &Config) -> Vec<Finding> {
         pins: None,
         uprobe_multi: !config.disable.contains(&Feature::UprobeMulti),
         tracepoints,
+        diagnostics: false,
         map_entries: [(gpu_ebpf::abi::maps::COUNTERS, 64)].into(),
     };
     let finding = |what, available, detail, meaning| Finding { what, available, detail, meaning };
     match Kernel::load(&options(false)) {
-        Err(error) => vec![finding("uprobes", false, chain(&error), PROBES)],
+        Err(error) => vec![finding("uprobes", false, Chain(&error).to_string(), PROBES)],
         Ok(kernel) => {
             let (mechanism, reason) = kernel.mechanism();
             let multi = mechanism == Mechanism::UprobeMulti;
             let detail = reason.map_or("one link for each program and library".to_owned(), str::to_owned);
             drop(kernel);
             let ends = Kernel::load(&options(true));
-            let ends_detail =
-                ends.as_ref().map_or_else(|error| chain(error), |_| "raw tracepoints attach".to_owned());
+            let ends_detail = ends
+                .as_ref()
+                .map_or_else(|error| Chain(error).to_string(), |_| "raw tracepoints attach".to_owned());
             vec![
                 finding("uprobes", true, "the programs load and pass the verifier".to_owned(), PROBES),
                 finding("uprobe-multi", multi, detail, MULTI),
@@ -116,8 +119,12 @@ fn type_information() -> Finding {
     Finding {
         what: "kernel-btf",
         available,
-        detail: if available { "/sys/kernel/btf/vmlinux" } else { "the kernel has none, or lacks what is needed" }
-            .to_owned(),
+        detail: if available {
+            "/sys/kernel/btf/vmlinux"
+        } else {
+            "the kernel has none, or lacks what is needed"
+        }
+        .to_owned(),
         meaning: "process identity by start time, ends of multi-threaded processes; without it ends are found by looking",
     }
 }
@@ -160,7 +167,7 @@ fn cgroups(config: &Config) -> Finding {
         detail: match (&host, &root) {
             (_, Some(root)) => root.display().to_string(),
             (Ok(_), None) => "no cgroup2 mount".to_owned(),
-            (Err(error), None) => chain(error),
+            (Err(error), None) => Chain(error).to_string(),
         },
         meaning: "calls are told apart by cgroup; without it by /proc while the process lives",
     }
@@ -172,17 +179,7 @@ fn nvml(config: &Config) -> Finding {
     Finding {
         what: "nvml",
         available: opened.is_ok(),
-        detail: opened.map_or_else(|error| chain(&error), |()| "the library opens".to_owned()),
+        detail: opened.map_or_else(|error| Chain(&error).to_string(), |()| "the library opens".to_owned()),
         meaning: "device metrics, and the driver's word on which process is on which GPU",
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

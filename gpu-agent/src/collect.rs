@@ -29,7 +29,8 @@ use crate::{
     identity,
     kernel::reader::ReadError,
     ledger::{
-        ListedProcesses, Ledger, Observation, Patience, Process, ProcessKey, RowKey, counter_key, series::Saved,
+        Ledger, ListedProcesses, Observation, Patience, Process, ProcessKey, RowKey, counter_key,
+        series::Saved,
     },
     probe::manager::{Late, boottime_ns},
     tenant::{Host, ProcessRef, Resolver, Tenant, TenantKind},
@@ -256,8 +257,7 @@ impl Collector {
             returned: reading.returned,
             listed,
             tenant_of: &mut |cgroup_id, tgid| {
-                let process =
-                    starts.get(&tgid).map(|start| ProcessRef { pid: tgid, start_time_ns: *start });
+                let process = starts.get(&tgid).map(|start| ProcessRef { pid: tgid, start_time_ns: *start });
                 resolver.borrow_mut().resolve(cgroup_id, process, now).unwrap_or_else(|error| {
                     debug!(cgroup_id, pid = tgid, %error, "a call has no tenant");
                     unknown_tenant()
@@ -302,8 +302,7 @@ impl Collector {
         for process in devices.fresh_processes(now.into(), MAX_LIST_AGE) {
             let Some(start_time_ns) = self.processes.start_time_ns(process.pid) else { continue };
             let reference = ProcessRef { pid: process.pid, start_time_ns };
-            let tenant =
-                self.resolver.resolve_process(reference, now).unwrap_or_else(|_| unknown_tenant());
+            let tenant = self.resolver.resolve_process(reference, now).unwrap_or_else(|_| unknown_tenant());
             let gpu: Arc<str> = Arc::from(process.gpu.as_str());
             footprints
                 .entry((Arc::clone(&tenant), Arc::clone(&gpu)))

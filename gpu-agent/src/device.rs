@@ -27,7 +27,6 @@ pub mod uuid;
 pub mod worker;
 
 mod backoff;
-#[cfg(test)]
 mod fake;
 
 pub use error::{DeviceError, ErrorClass, Reaction};

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod btf;
+pub mod diagnostics;
 pub mod loader;
 pub mod mounts;
 pub mod multi;

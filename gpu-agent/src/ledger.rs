@@ -19,12 +19,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use gpu_ebpf::{
-    abi::{CounterKey, Counters, DEVICE_UNKNOWN, ErrorKey, PROCESS_SEEN_FROM_START, Returns},
-};
+use gpu_ebpf::abi::{CounterKey, Counters, DEVICE_UNKNOWN, ErrorKey, PROCESS_SEEN_FROM_START, Returns};
 
 use self::{
-    series::{Saved, SeriesKey, Series, SettledRow},
+    series::{Saved, Series, SeriesKey, SettledRow},
     totals::{Returned, Totals},
 };
 use crate::{

@@ -1,5 +1,6 @@
 //! Node agent: sees every GPU call in the kernel and says which tenant did what on which GPU.
 
+pub mod chain;
 pub mod check;
 pub mod collect;
 pub mod config;

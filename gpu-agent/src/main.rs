@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use gpu_agent::{
     check,
-    config::{self, ConfigFile, Flags, LogFormat, LogLevel, Loaded},
+    config::{self, ConfigFile, Flags, Loaded, LogFormat, LogLevel},
     kernel::pins::{Pins, remove_tree},
     report::status::Status,
     run,
@@ -166,7 +166,8 @@ fn status(loaded: &Loaded, json: bool) -> anyhow::Result<String> {
     if json {
         return serde_json::to_string_pretty(&status).context("cannot write the status as JSON");
     }
-    let status: Status = serde_json::from_value(status).context("the agent answers in another version's form")?;
+    let status: Status =
+        serde_json::from_value(status).context("the agent answers in another version's form")?;
     Ok(status.table())
 }
 

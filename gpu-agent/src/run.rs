@@ -98,7 +98,11 @@ pub async fn run(loaded: Loaded) -> anyhow::Result<()> {
 
 fn http_config(listen: SocketAddr) -> http::Config {
     let default = http::Config::default();
-    http::Config { listen, scrape_timeout_ms: NonZeroU64::new(8000).unwrap_or(default.scrape_timeout_ms), ..default }
+    http::Config {
+        listen,
+        scrape_timeout_ms: NonZeroU64::new(8000).unwrap_or(default.scrape_timeout_ms),
+        ..default
+    }
 }
 
 /// Writes the bound address where `gpu-agent status` looks for it.
@@ -125,13 +129,16 @@ fn start_devices(config: &Config, tasks: &TaskTracker, stop: &CancellationToken)
         call_deadline: config.nvml.deadline,
         ..device::DeviceConfig::default()
     };
-    let (handle, worker) =
-        device::spawn(Arc::new(NvmlBackend::new(library)), device_config, stop.clone());
+    let (handle, worker) = device::spawn(Arc::new(NvmlBackend::new(library)), device_config, stop.clone());
     tasks.spawn(worker);
     Some(handle)
 }
 
-fn collector(config: &Config, devices: Option<device::Handle>, views: Arc<Views>) -> anyhow::Result<Collector> {
+fn collector(
+    config: &Config,
+    devices: Option<device::Handle>,
+    views: Arc<Views>,
+) -> anyhow::Result<Collector> {
     let now = Instant::now();
     let host = Host::open(config.cgroup_root.as_deref(), &config.proc_root)?;
     let resolver = Resolver::new(host, config.tenants.clone(), Limits::default());
@@ -143,8 +150,7 @@ fn collector(config: &Config, devices: Option<device::Handle>, views: Arc<Views>
             None
         }
     };
-    let Restored { saved, mut blind_ns, last_alive } =
-        store.as_ref().map(Store::restore).unwrap_or_default();
+    let Restored { saved, mut blind_ns, last_alive } = store.as_ref().map(Store::restore).unwrap_or_default();
 
     let mut kernel = match kernel::load(config) {
         Ok(kernel) => Some(kernel),
@@ -164,16 +170,8 @@ fn collector(config: &Config, devices: Option<device::Handle>, views: Arc<Views>
         }
         late = kernel.start(&maps, &processes);
     }
-    let parts = Parts {
-        kernel,
-        devices,
-        resolver,
-        processes,
-        store,
-        saved,
-        blind_ns,
-        patience: Patience::default(),
-    };
+    let parts =
+        Parts { kernel, devices, resolver, processes, store, saved, blind_ns, patience: Patience::default() };
     let mut collector = Collector::new(parts, views, now);
     collector.adopt_processes(now).context("cannot take over the processes of an earlier agent")?;
     collector.take_late(late, now);

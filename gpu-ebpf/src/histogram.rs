@@ -39,7 +39,7 @@ pub const fn bucket(duration_ns: u64) -> usize {
         bits += 1;
     }
     // `value` is 0 or 1 here: 0 only for the first bucket.
-    let index = bits + value as usize;
+    let index = if value == 0 { bits } else { bits + 1 };
     if index < BUCKETS { index } else { BUCKETS - 1 }
 }
 

@@ -6,8 +6,8 @@
 use std::{collections::BTreeSet, fs, io, path::Path};
 
 use gpu_ebpf::abi::{
-    self, Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Thread,
-    maps,
+    self, Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns,
+    Thread, maps,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -6,9 +6,7 @@ use std::{
 };
 
 use gpu_ebpf::{
-    abi::{
-        Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, maps,
-    },
+    abi::{Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, maps},
     call::MemoryKind,
 };
 use tracing::{info, warn};
@@ -119,6 +117,7 @@ impl KernelSide {
 
     /// Reads all counters.
     pub fn read(&mut self) -> Result<Reading, ReadError> {
+        self.kernel.flush_diagnostics();
         let counters = self.reader.counters(&self.kernel)?;
         self.rows = counters.len();
         Ok(Reading {
@@ -137,10 +136,7 @@ impl KernelSide {
     pub fn row_processes(&self) -> Result<BTreeSet<ProcessKey>, ReadError> {
         let rows = self.reader.counters(&self.kernel)?.into_iter().map(|(key, _)| key);
         let error_rows = self.reader.errors(&self.kernel)?.into_iter().map(|(key, _)| key.who);
-        Ok(rows
-            .chain(error_rows)
-            .map(|key| ProcessKey { tgid: key.tgid, epoch_ns: key.epoch_ns })
-            .collect())
+        Ok(rows.chain(error_rows).map(|key| ProcessKey { tgid: key.tgid, epoch_ns: key.epoch_ns }).collect())
     }
 
     /// Removes processes from the kernel's table that are not there any more; returns the others.
@@ -249,10 +245,8 @@ impl KernelSide {
             tgid: key.tgid,
             device: allocation.device,
         };
-        let mut returns: Returns = self
-            .reader
-            .one(&self.kernel, maps::RETURNED, &row)?
-            .unwrap_or_else(Returns::new_zeroed);
+        let mut returns: Returns =
+            self.reader.one(&self.kernel, maps::RETURNED, &row)?.unwrap_or_else(Returns::new_zeroed);
         let sum = &mut returns.kinds[*kind as usize];
         sum.calls = sum.calls.saturating_add(1);
         sum.bytes = sum.bytes.saturating_add(allocation.bytes);

@@ -57,8 +57,7 @@ impl ProcessReader {
         }
         let environ = read_bounded(&self.file(pid, "environ"))?;
         let cgroup = fs::read_to_string(self.file(pid, "cgroup")).unwrap_or_default();
-        let in_container =
-            cgroup.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(names_container));
+        let in_container = cgroup.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(names_container));
         // The id may have been reused between the reads.
         self.is_alive(pid, start_ns)
             .then(|| Facts { gpu_environment: gpu_environment(&environ), in_container })
@@ -128,7 +127,8 @@ mod tests {
         let directory = proc.path().join("7");
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("stat"), "7 (x) S 1 7 7 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 42 4096 0").unwrap();
-        fs::write(directory.join("environ"), b"A=b\0CUDA_VISIBLE_DEVICES=1,0\0NVIDIA_VISIBLE_DEVICES=all\0").unwrap();
+        fs::write(directory.join("environ"), b"A=b\0CUDA_VISIBLE_DEVICES=1,0\0NVIDIA_VISIBLE_DEVICES=all\0")
+            .unwrap();
         fs::write(directory.join("cgroup"), "0::/user.slice\n").unwrap();
         let reader = ProcessReader::new(proc.path().to_owned());
         let facts = reader.facts(7, Some(421_234_567)).unwrap();

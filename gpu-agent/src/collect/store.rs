@@ -112,8 +112,8 @@ impl Store {
     pub fn save(&self, saved: Saved, blind_ns: u64) -> Result<(), StoreError> {
         let path = self.ledger();
         let file = File { version: VERSION, boot_id: self.boot_id.clone(), blind_ns, saved };
-        let text = serde_json::to_vec(&file)
-            .map_err(|source| StoreError::Encode { path: path.clone(), source })?;
+        let text =
+            serde_json::to_vec(&file).map_err(|source| StoreError::Encode { path: path.clone(), source })?;
         write_whole(&path, &text)
     }
 

@@ -208,10 +208,7 @@ impl Default for Config {
                 interval: Duration::from_secs(10),
                 queue_bytes: 8 << 20,
             },
-            metrics: Metrics {
-                max_series_per_family: 10_000,
-                cgroup_path_label: false,
-            },
+            metrics: Metrics { max_series_per_family: 10_000, cgroup_path_label: false },
             log: Log { level: LogLevel::Info, format: LogFormat::Text },
             tenants: Vec::new(),
         }

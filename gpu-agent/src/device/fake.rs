@@ -1,4 +1,5 @@
 //! A machine of GPUs that fail on request, as a backend for tests.
+#![cfg(test)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

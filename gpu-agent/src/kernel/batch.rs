@@ -35,7 +35,7 @@ where
             let key = keys.get(index * size_of::<K>()..(index + 1) * size_of::<K>());
             let value = values.get(index * value_bytes..(index + 1) * value_bytes);
             let (Some(key), Some(value)) = (key, value) else { return Err(mismatch()) };
-            let key = K::read_from_bytes(key).map_err(|_| mismatch())?;
+            let Ok(key) = K::read_from_bytes(key) else { return Err(mismatch()) };
             let value: Vec<V> = value
                 .chunks_exact(size_of::<V>())
                 .filter_map(|bytes| V::read_from_bytes(bytes).ok())

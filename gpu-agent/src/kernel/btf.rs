@@ -180,7 +180,7 @@ mod tests {
                 *byte = value;
             }
             data.truncate(length);
-            let _ = TaskOffsets::from_btf(&data);
+            drop(TaskOffsets::from_btf(&data));
         }
     }
 }

@@ -22,11 +22,15 @@ use thiserror::Error;
 
 use super::{
     btf::TaskOffsets,
+    diagnostics::Diagnostics,
     multi::{self, MultiError, MultiPrograms},
     pins::{LinkTarget, Pins},
     syscall,
 };
-use crate::probe::library::{AttachPoint, LibraryId};
+use crate::{
+    chain::Chain,
+    probe::library::{AttachPoint, LibraryId},
+};
 
 /// The uprobe programs: name, whether at the return, whether for launches.
 const PROBES: [(&str, bool, bool); 4] = [
@@ -58,6 +62,10 @@ const PINNED_MAPS: [&str; 11] = [
     maps::EXITS,
 ];
 
+/// Levels of the programs' own diagnostics; what is below is not in the loaded programs at all.
+const ALL_LEVELS: u8 = u8::MAX;
+const NO_LEVEL: u8 = 0;
+
 /// How the object is to be loaded.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
@@ -68,6 +76,8 @@ pub struct Options<'a> {
     pub uprobe_multi: bool,
     /// Whether to be told of processes that end; without it they are found by looking.
     pub tracepoints: bool,
+    /// Whether the programs say what they do, for whoever looks for a fault.
+    pub diagnostics: bool,
     /// Map sizes that differ from the object's own, by map name.
     pub map_entries: BTreeMap<&'static str, u32>,
 }
@@ -149,6 +159,7 @@ pub struct Kernel {
     tracepoints: Attached,
     stale: Vec<PathBuf>,
     adopted: bool,
+    diagnostics: Option<Diagnostics>,
 }
 
 impl Kernel {
@@ -163,6 +174,7 @@ impl Kernel {
             let program: &mut RawTracePoint = program(&mut ebpf, name)?;
             program.load().map_err(|error| program_error(name, "loaded", error))?;
         }
+        let diagnostics = options.diagnostics.then(|| Diagnostics::of(&mut ebpf)).flatten();
         let (multi, multi_refusal) = load_probes(&mut ebpf, options)?;
         let mut kernel = Self {
             ebpf,
@@ -174,6 +186,7 @@ impl Kernel {
             tracepoints: Attached::default(),
             stale: Vec::new(),
             adopted,
+            diagnostics,
         };
         kernel.adopt_links()?;
         if options.tracepoints {
@@ -190,6 +203,13 @@ impl Kernel {
     /// Whether what is attached outlives the agent.
     pub fn pinned(&self) -> bool {
         self.pins.is_some()
+    }
+
+    /// Writes what the programs have said to the log.
+    pub fn flush_diagnostics(&mut self) {
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.flush();
+        }
     }
 
     /// How uprobes are attached, and why not by `uprobe_multi` where they are not.
@@ -239,7 +259,7 @@ impl Kernel {
                 self.attach_perf(&mut attached, library, file, name, &chosen)
             };
             if let Err(source) = result {
-                detach(attached);
+                detach(&attached);
                 return Err(KernelError::Attach { file: file.to_owned(), source });
             }
         }
@@ -250,7 +270,7 @@ impl Kernel {
     /// Detaches every program from a library.
     pub fn detach(&mut self, library: LibraryId) {
         if let Some(attached) = self.libraries.remove(&library) {
-            detach(attached);
+            detach(&attached);
         }
     }
 
@@ -275,9 +295,9 @@ impl Kernel {
     /// Detaches every program from every library and tracepoint.
     pub fn detach_all(&mut self) {
         for (_, attached) in std::mem::take(&mut self.libraries) {
-            detach(attached);
+            detach(&attached);
         }
-        detach(std::mem::take(&mut self.tracepoints));
+        detach(&std::mem::take(&mut self.tracepoints));
     }
 
     /// Removes the links of another version of the object, once this one's are in place. Until then both
@@ -407,7 +427,8 @@ fn load_object(options: &Options<'_>) -> Result<Ebpf, KernelError> {
         .override_global("TASK_START_BOOTTIME", &offsets.start_boottime, true)
         .override_global("TASK_SIGNAL", &offsets.signal, true)
         .override_global("TASK_TGID", &offsets.tgid, true)
-        .override_global("SIGNAL_LIVE", &offsets.signal_live, true);
+        .override_global("SIGNAL_LIVE", &offsets.signal_live, true)
+        .override_global(aya_log::LEVEL, if options.diagnostics { &ALL_LEVELS } else { &NO_LEVEL }, true);
     for (map, entries) in &options.map_entries {
         loader.map_max_entries(map, *entries);
     }
@@ -427,7 +448,7 @@ fn load_probes(
     let refusal = if options.uprobe_multi {
         match load_multi(ebpf, options.object) {
             Ok(multi) => return Ok((Some(multi), None)),
-            Err(error) => error_text(&error),
+            Err(error) => Chain(&error).to_string(),
         }
     } else {
         "disabled by configuration".to_owned()
@@ -446,16 +467,6 @@ fn load_multi(ebpf: &Ebpf, object: &[u8]) -> Result<MultiPrograms, MultiError> {
         .collect();
     let names = PROBES.map(|(name, ..)| name);
     MultiPrograms::load(object, &names, &maps)
-}
-
-fn error_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 fn program<'a, T>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut T, KernelError>
@@ -509,7 +520,8 @@ fn discard_unusable(pins: &Pins, object: &[u8]) -> Result<(), KernelError> {
     pins.make().map_err(KernelError::Pins)
 }
 
-fn detach(attached: Attached) {
+/// Removes the pins; what is held goes with the value.
+fn detach(attached: &Attached) {
     for path in &attached.pinned {
         remove_pin(path);
     }

@@ -195,8 +195,11 @@ impl Reader {
         for (key, value) in rows {
             let mut values = value.as_bytes().to_vec();
             values.resize(value.as_bytes().len() * self.cpus, 0);
-            syscall::update(descriptor, key.as_bytes(), &values)
-                .map_err(|source| ReadError::Map { map, action: "written", source })?;
+            syscall::update(descriptor, key.as_bytes(), &values).map_err(|source| ReadError::Map {
+                map,
+                action: "written",
+                source,
+            })?;
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> 
 }
 
 fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
-    let descriptor = i32::try_from(descriptor).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let descriptor = i32::try_from(descriptor).map_err(io::Error::other)?;
     // SAFETY: the kernel has just returned this descriptor to us and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
@@ -61,7 +61,7 @@ fn address<T>(slice: &[T]) -> u64 {
 }
 
 fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 fn raw(fd: BorrowedFd<'_>) -> u32 {
@@ -88,7 +88,7 @@ pub fn load_uprobe_multi(name: &str, license: &str, instructions: &[bpf_insn]) -
         interface: u32,
         expected_attach_type: u32,
     }
-    let license = CString::new(license).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let license = CString::new(license)?;
     let mut short_name = [0; 16];
     for (slot, byte) in short_name.iter_mut().take(15).zip(name.bytes()) {
         *slot = byte;
@@ -249,11 +249,7 @@ pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<ProgramRuns> {
     const RUNS: usize = 24;
     let mut info = [0_u64; 32];
     object_info(program, &mut info)?;
-    Ok(ProgramRuns {
-        run_time_ns: info[RUNS],
-        run_count: info[RUNS + 1],
-        recursion_misses: info[RUNS + 2],
-    })
+    Ok(ProgramRuns { run_time_ns: info[RUNS], run_count: info[RUNS + 1], recursion_misses: info[RUNS + 2] })
 }
 
 /// Opens the program that a link runs.

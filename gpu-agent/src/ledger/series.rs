@@ -1,6 +1,10 @@
 //! A tenant on a GPU over time, and what of it is stored between agents.
 
-use std::{collections::BTreeMap, sync::Arc, time::{Duration, SystemTime}};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use serde::{Deserialize, Serialize};
 

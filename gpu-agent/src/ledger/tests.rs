@@ -69,8 +69,7 @@ impl Node {
 
     fn sees(&mut self, process: ProcessKey, visible: &[&str]) {
         let visible = Some(visible.iter().map(|gpu| (*gpu).to_owned()).collect());
-        let process_facts =
-            Process { start_boottime_ns: None, flags: PROCESS_SEEN_FROM_START, visible };
+        let process_facts = Process { start_boottime_ns: None, flags: PROCESS_SEEN_FROM_START, visible };
         self.ledger.process_seen(process, process_facts);
     }
 
@@ -81,8 +80,7 @@ impl Node {
 
     fn observe(&mut self) -> Vec<RowKey> {
         let now = self.start + self.elapsed;
-        let listed =
-            self.listed.clone().map(|gpus| ListedProcesses { gpus, sampled_at: now });
+        let listed = self.listed.clone().map(|gpus| ListedProcesses { gpus, sampled_at: now });
         let cgroup_exists = self.cgroup_exists;
         self.ledger.observe(Observation {
             now,

@@ -148,9 +148,8 @@ mod counter_words {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Counters, D::Error> {
         let words = Vec::<u64>::deserialize(deserializer)?;
-        let length = words.len();
-        words.try_into().map(Counters::from_words).map_err(|_: Vec<u64>| {
-            D::Error::custom(format!("expected {} counters, found {length}", Counters::WORDS))
+        words.try_into().map(Counters::from_words).map_err(|words: Vec<u64>| {
+            D::Error::custom(format!("expected {} counters, found {}", Counters::WORDS, words.len()))
         })
     }
 }

@@ -13,7 +13,10 @@ use super::{
     overlay,
     scan::{Mapping, Scanner},
 };
-use crate::kernel::loader::{Kernel, KernelError};
+use crate::{
+    chain::Chain,
+    kernel::loader::{Kernel, KernelError},
+};
 
 /// Where drivers and container runtimes commonly put libcuda, so that the probes are there before the first
 /// process is.
@@ -167,7 +170,7 @@ impl Manager {
             return;
         }
         let adopted = kernel.libraries().any(|attached| attached == library);
-        match self.try_attach(kernel, library, path, file) {
+        match try_attach(kernel, library, path, file) {
             Ok(functions) => {
                 tracing::info!(
                     %library,
@@ -196,18 +199,6 @@ impl Manager {
         }
     }
 
-    fn try_attach(
-        &self,
-        kernel: &mut Kernel,
-        library: LibraryId,
-        path: &Path,
-        file: &File,
-    ) -> Result<Functions, String> {
-        let functions = elf::functions(file).map_err(|error: ElfError| chain(&error))?;
-        kernel.attach(library, path, &functions.points).map_err(|error: KernelError| chain(&error))?;
-        Ok(functions)
-    }
-
     /// Detaches from libraries that no process has and whose file is gone, as after a driver upgrade.
     fn detach_removed(&mut self, kernel: &mut Kernel, in_use: &BTreeSet<LibraryId>) {
         let gone: Vec<LibraryId> = self
@@ -226,6 +217,19 @@ impl Manager {
     }
 }
 
+fn try_attach(
+    kernel: &mut Kernel,
+    library: LibraryId,
+    path: &Path,
+    file: &File,
+) -> Result<Functions, String> {
+    let functions = elf::functions(file).map_err(|error: ElfError| Chain(&error).to_string())?;
+    kernel
+        .attach(library, path, &functions.points)
+        .map_err(|error: KernelError| Chain(&error).to_string())?;
+    Ok(functions)
+}
+
 fn still_there(library: LibraryId, path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| id_of(&metadata) == library)
 }
@@ -239,15 +243,4 @@ pub fn boottime_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -95,16 +95,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
             let text = std::str::from_utf8(digits).ok()?;
             u8::from_str_radix(text, 8).ok()
         });
-        match octal {
-            Some(value) => {
-                out.push(value);
-                rest = &tail[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = tail;
-            }
-        }
+        out.push(octal.unwrap_or(byte));
+        rest = if octal.is_some() { &tail[3..] } else { tail };
     }
     out
 }

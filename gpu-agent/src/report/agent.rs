@@ -1,6 +1,6 @@
 //! The agent's own state as exported points: above all, what it did not see.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use gpu_api::metric::{agent as metrics, attribute, value};
 use gpu_ebpf::abi::maps;
@@ -45,35 +45,35 @@ fn add_probes(builder: &mut Builder, kernel: &KernelState, start: SystemTime) {
 }
 
 fn add_losses(builder: &mut Builder, kernel: &KernelState, start: SystemTime) {
-    let stat = |label: &str| kernel.stats.get(label).copied().unwrap_or_default();
+    let lost = |label: &str| kernel.stats.get(label).copied().unwrap_or_default();
     let missed = [
         (value::MissReason::Recursion, kernel.recursion_misses),
-        (value::MissReason::ReturnUnmatched, stat("unmatched")),
-        (value::MissReason::Abandoned, stat("abandoned")),
-        (value::MissReason::UserFault, stat("user_fault")),
-        (value::MissReason::UnknownFree, stat("unknown_free")),
-        (value::MissReason::Truncated, stat("truncated")),
-        (value::MissReason::UnknownFormat, stat("unknown_format")),
+        (value::MissReason::ReturnUnmatched, lost("unmatched")),
+        (value::MissReason::Abandoned, lost("abandoned")),
+        (value::MissReason::UserFault, lost("user_fault")),
+        (value::MissReason::UnknownFree, lost("unknown_free")),
+        (value::MissReason::Truncated, lost("truncated")),
+        (value::MissReason::UnknownFormat, lost("unknown_format")),
     ];
     for (reason, count) in missed {
         let attributes = vec![(&attribute::GPU_AGENT_MISS_REASON, Text::Static(reason.as_str()))];
         builder.since(&metrics::PROBES_MISSED, attributes, start, Value::U64(count));
     }
     let full = [
-        (maps::THREADS, stat("threads_full")),
-        (maps::PROCESSES, stat("processes_full")),
-        (maps::CONTEXTS, stat("contexts_full")),
-        (maps::ALLOCATIONS, stat("allocations_full")),
-        (maps::COUNTERS, stat("counters_full")),
-        (maps::ERRORS, stat("errors_full")),
+        (maps::THREADS, lost("threads_full")),
+        (maps::PROCESSES, lost("processes_full")),
+        (maps::CONTEXTS, lost("contexts_full")),
+        (maps::ALLOCATIONS, lost("allocations_full")),
+        (maps::COUNTERS, lost("counters_full")),
+        (maps::ERRORS, lost("errors_full")),
     ];
     for (map, count) in full {
         let attributes = vec![(&attribute::GPU_AGENT_MAP_NAME, Text::Static(map))];
         builder.since(&metrics::MAP_FULL, attributes, start, Value::U64(count));
     }
     let dropped = [
-        (value::DropReason::RingFull, stat("events_dropped")),
-        (value::DropReason::ExitRingFull, stat("exits_dropped")),
+        (value::DropReason::RingFull, lost("events_dropped")),
+        (value::DropReason::ExitRingFull, lost("exits_dropped")),
         (value::DropReason::MapFull, full.iter().map(|(_, count)| count).sum()),
         (value::DropReason::Undecodable, kernel.undecodable),
     ];
@@ -86,12 +86,13 @@ fn add_losses(builder: &mut Builder, kernel: &KernelState, start: SystemTime) {
 /// What the driver charges to a tenant on a GPU less what the ledger says that it holds there.
 fn add_discrepancies(builder: &mut Builder, view: &View, labels: Labels) {
     for footprint in &view.footprints {
-        let gpu = Some(footprint.gpu.clone());
-        let key = SeriesKey { tenant: footprint.tenant.clone(), gpu: gpu.clone() };
+        let gpu = Some(Arc::clone(&footprint.gpu));
+        let key = SeriesKey { tenant: Arc::clone(&footprint.tenant), gpu: gpu.clone() };
         let (Some(charged), Some(current)) = (footprint.bytes, view.series.get(&key)) else { continue };
         let held = current.totals.held_on_device_bytes();
         let difference = i128::from(charged) - i128::from(held);
-        let difference = i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX });
+        let difference =
+            i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX });
         let attributes = device_attributes(&footprint.tenant, &gpu, labels);
         builder.point(&metrics::LEDGER_DISCREPANCY, attributes, Value::I64(difference));
     }

@@ -139,9 +139,10 @@ fn tenants(view: &View) -> Vec<TenantStatus> {
                     .map(|kind| (kind.as_str().to_owned(), bytes(kind)))
                     .collect()
             };
-            let footprint = view.footprints.iter().find(|footprint| {
-                footprint.tenant == key.tenant && Some(&footprint.gpu) == key.gpu.as_ref()
-            });
+            let footprint = view
+                .footprints
+                .iter()
+                .find(|footprint| footprint.tenant == key.tenant && Some(&footprint.gpu) == key.gpu.as_ref());
             TenantStatus {
                 tenant: key.tenant.name.clone(),
                 kind: key.tenant.kind.as_str().to_owned(),
@@ -179,7 +180,9 @@ fn probes(kernel: &KernelState) -> ProbeStatus {
         .map(|(label, count)| ((*label).to_owned(), *count))
         .collect();
     let further = [("recursion_misses", kernel.recursion_misses), ("undecodable", kernel.undecodable)];
-    losses.extend(further.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label.to_owned(), count)));
+    losses.extend(
+        further.into_iter().filter(|(_, count)| *count > 0).map(|(label, count)| (label.to_owned(), count)),
+    );
     ProbeStatus {
         mechanism: kernel.mechanism.as_str().to_owned(),
         mechanism_reason: kernel.mechanism_reason.clone(),
@@ -220,10 +223,11 @@ impl Status {
 
     fn write_table(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "GPUs ({})", self.devices)?;
-        writeln!(text, "  {:>3}  {:<24} {:<9} {:>5} {:>19}  {}", "#", "NAME", "STATE", "UTIL", "MEMORY", "UUID")?;
+        writeln!(text, "  {:>3}  {:<24} {:<9} {:>5} {:>19}  UUID", "#", "NAME", "STATE", "UTIL", "MEMORY")?;
         for gpu in &self.gpus {
             let name = gpu.name.as_deref().unwrap_or("-");
-            let utilization = gpu.utilization_ratio.map_or("-".to_owned(), |ratio| format!("{:.0}%", ratio * 100.0));
+            let utilization =
+                gpu.utilization_ratio.map_or("-".to_owned(), |ratio| format!("{:.0}%", ratio * 100.0));
             let memory = format!("{} / {}", or_dash(gpu.memory_used_bytes), or_dash(gpu.memory_total_bytes));
             writeln!(
                 text,
@@ -272,7 +276,11 @@ impl ProbeStatus {
         }
         for library in &self.libraries {
             let (functions, missing) = (library.functions, library.missing.len());
-            writeln!(text, "  {functions:>4} functions, {missing} not exported  {} ({})", library.path, library.id)?;
+            writeln!(
+                text,
+                "  {functions:>4} functions, {missing} not exported  {} ({})",
+                library.path, library.id
+            )?;
         }
         for refused in &self.refused {
             writeln!(text, "  not probed: {}: {}", refused.path, refused.reason)?;

@@ -43,7 +43,8 @@ pub fn add_to(builder: &mut Builder, view: &View, labels: Labels) {
 fn add_series(builder: &mut Builder, key: &SeriesKey, current: &Current, labels: Labels) {
     let Current { start, totals, processes } = current;
     let who = || device_attributes(&key.tenant, &key.gpu, labels);
-    let mut sum = |descriptor, attributes, value| builder.since(descriptor, attributes, *start, Value::U64(value));
+    let mut sum =
+        |descriptor, attributes, value| builder.since(descriptor, attributes, *start, Value::U64(value));
     sum(&metrics::LAUNCHES, who(), totals.counters.launch.calls);
     sum(&metrics::GRAPH_LAUNCHES, who(), totals.counters.graph_launch.calls);
     sum(&metrics::MEMSET_IO, who(), totals.counters.memset.bytes);
@@ -129,7 +130,10 @@ fn with(mut attributes: Attributes, key: &'static attribute::Attribute, text: Te
 }
 
 /// A log2 histogram in seconds.
-#[expect(clippy::cast_precision_loss, reason = "a sum of nanoseconds keeps 53 bits, a microsecond in 285 years")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a sum of nanoseconds keeps 53 bits, a microsecond in 285 years"
+)]
 fn seconds(timed: &Timed) -> Histogram {
     Histogram {
         bounds: &BOUNDS_SECONDS,

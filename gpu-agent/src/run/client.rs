@@ -29,10 +29,9 @@ pub async fn status(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
     let uri = url.parse().with_context(|| format!("`{url}` is not an address"))?;
     let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let answer = tokio::time::timeout(PATIENCE, async {
-        let response = client
-            .get(uri)
-            .await
-            .with_context(|| format!("no agent answers at `{address}`: is `gpu-agent run` running on this node?"))?;
+        let response = client.get(uri).await.with_context(|| {
+            format!("no agent answers at `{address}`: is `gpu-agent run` running on this node?")
+        })?;
         anyhow::ensure!(response.status().is_success(), "the agent answers {}", response.status());
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         body.map(http_body_util::Collected::to_bytes).map_err(|error| anyhow::anyhow!("{error}"))

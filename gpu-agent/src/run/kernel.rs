@@ -8,7 +8,7 @@ use tracing::warn;
 
 use crate::{
     collect::{kernel_side::KernelSide, processes::ProcessReader},
-    config::{Config, Feature},
+    config::{Config, Feature, LogLevel},
     kernel::{
         loader::{Kernel, Options},
         mounts::ensure_bpffs,
@@ -29,8 +29,9 @@ const COUNTER_ROWS: (usize, usize) = (512, 8192);
 /// Why the node has no kernel probes, in words for an operator.
 pub(super) fn load(config: &Config) -> anyhow::Result<KernelSide> {
     anyhow::ensure!(!config.disable.contains(&Feature::Bpf), "disabled by configuration");
-    let object = BPF_OBJECT
-        .context("this agent was built without the BPF object: run `cargo xtask build-ebpf`, then build again")?;
+    let object = BPF_OBJECT.context(
+        "this agent was built without the BPF object: run `cargo xtask build-ebpf`, then build again",
+    )?;
     let reader = Reader::new(!config.disable.contains(&Feature::BatchRead))
         .context("cannot read the number of possible CPUs")?;
     let options = Options {
@@ -38,6 +39,7 @@ pub(super) fn load(config: &Config) -> anyhow::Result<KernelSide> {
         pins: pins(config),
         uprobe_multi: !config.disable.contains(&Feature::UprobeMulti),
         tracepoints: !config.disable.contains(&Feature::Tracepoints),
+        diagnostics: matches!(config.log.level, LogLevel::Debug | LogLevel::Trace),
         map_entries: map_entries(config, reader.cpus()),
     };
     let kernel = Kernel::load(&options)?;

@@ -26,7 +26,8 @@ pub(super) fn exporter(loaded: &Loaded, stats: Arc<Stats>) -> anyhow::Result<Opt
 fn converted(otlp: &Otlp, is_set: impl Fn(&str) -> bool) -> Config {
     let Otlp { endpoint, protocol, headers, tls, gzip, timeout, interval, queue_bytes } = otlp;
     let OtlpTls { ca_file, cert_file, key_file } = tls;
-    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).ok().and_then(NonZeroU64::new);
+    let milliseconds =
+        |duration: Duration| u64::try_from(duration.as_millis()).ok().and_then(NonZeroU64::new);
     let default = Config::default();
     Config {
         endpoint: endpoint.clone(),

@@ -123,8 +123,7 @@ impl<H: HostFiles> Resolver<H> {
     pub fn resolve_process(&mut self, process: ProcessRef, now: Instant) -> Result<Arc<Tenant>, Unresolved> {
         let gone = Unresolved::UnknownCgroup { cgroup_id: 0 };
         let facts = self.facts(process, now).ok_or_else(|| gone.clone())?;
-        let cgroup =
-            facts.cgroup.map_err(|source| Unresolved::Conflict { pid: process.pid, source })?;
+        let cgroup = facts.cgroup.map_err(|source| Unresolved::Conflict { pid: process.pid, source })?;
         let telling = cgroup.telling.filter(|path| {
             let named = innermost(path);
             named.pod_uid.is_some() || named.container_id.is_some() || cgroup.unified.is_none()

@@ -11,7 +11,7 @@ use gpu_ebpf::{
 
 use crate::{
     maps::{CONTEXTS, PRIMARY},
-    ring::{self, Subject},
+    ring::{self, About},
     stats::{add, count},
     thread,
     user::read,
@@ -128,7 +128,7 @@ fn destroy(thread: &Thread, handle: u64) {
 
 #[inline(always)]
 fn retain(thread: &Thread, handle: u64, device: i32) {
-    let primary_key = key(thread, device as u32 as u64);
+    let primary_key = key(thread, u64::from(device.cast_unsigned()));
     if let Some(primary) = PRIMARY.get_ptr_mut(primary_key) {
         // SAFETY: the pointer is to a live map value.
         unsafe {
@@ -147,7 +147,7 @@ fn retain(thread: &Thread, handle: u64, device: i32) {
 
 #[inline(always)]
 fn release(thread: &Thread, device: i32, reset: bool) {
-    let primary_key = key(thread, device as u32 as u64);
+    let primary_key = key(thread, u64::from(device.cast_unsigned()));
     let Some(primary) = PRIMARY.get_ptr_mut(primary_key) else { return };
     // SAFETY: the pointer is to a live map value.
     unsafe {
@@ -165,7 +165,8 @@ fn release(thread: &Thread, device: i32, reset: bool) {
             return;
         }
     }
-    let _ = PRIMARY.remove(primary_key);
+    // Whoever else removed it meant the same.
+    PRIMARY.remove(primary_key).ok();
 }
 
 #[inline(always)]
@@ -178,6 +179,6 @@ fn report(thread: &Thread, kind: RecordKind, id: u64, device: i32) {
     };
     ring::event(
         &process,
-        &Subject { kind, tgid: thread.tgid, tid: thread::current_tid(), device, subject: id, detail: 0 },
+        &About { kind, tgid: thread.tgid, tid: thread::current_tid(), device, subject: id, detail: 0 },
     );
 }

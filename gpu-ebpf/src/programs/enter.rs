@@ -1,6 +1,7 @@
 //! Entries: remember what the return will need.
 
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::ProbeContext};
+use aya_log_ebpf::debug;
 use gpu_ebpf::{
     abi::{Stat, Thread},
     call::Call,
@@ -12,14 +13,14 @@ use crate::{free, processor::entry_stack_pointer, stats::count, thread, transfer
 /// A launch: nothing but the time is needed.
 #[inline(always)]
 pub(crate) fn launch(ctx: &ProbeContext) {
-    let Some(thread) = thread::current(Call::Launch) else { return };
+    let Some(thread) = thread::current(ctx, Call::Launch) else { return };
     begin(ctx, thread, Call::Launch);
 }
 
 /// Any other call.
 #[inline(always)]
 pub(crate) fn call(ctx: &ProbeContext, call: Call) {
-    let Some(thread) = thread::current(call) else { return };
+    let Some(thread) = thread::current(ctx, call) else { return };
     let Some(thread) = begin(ctx, thread, call) else { return };
     match call {
         Call::Launch | Call::GraphLaunch | Call::Synchronize | Call::Initialize => {}
@@ -41,14 +42,10 @@ pub(crate) fn call(ctx: &ProbeContext, call: Call) {
         | Call::Memset2d8
         | Call::Memset2d16
         | Call::Memset2d32 => transfer::enter(ctx, thread, call),
-        Call::AllocatePitch => {
-            thread.in_flight.arguments[1] = argument(ctx, 1);
-            thread.in_flight.arguments[2] = argument(ctx, 3);
-        }
         Call::ContextCreateAffinity => thread.in_flight.arguments[1] = argument(ctx, 4),
         Call::ContextCreateParameters => thread.in_flight.arguments[1] = argument(ctx, 3),
         Call::ContextCreate => thread.in_flight.arguments[1] = argument(ctx, 2),
-        Call::Map => {
+        Call::AllocatePitch | Call::Map => {
             thread.in_flight.arguments[1] = argument(ctx, 1);
             thread.in_flight.arguments[2] = argument(ctx, 3);
         }
@@ -83,7 +80,10 @@ fn begin<'a>(ctx: &ProbeContext, thread: *mut Thread, call: Call) -> Option<&'a 
             count(Stat::Nested);
             return None;
         }
-        Entry::Abandoned => count(Stat::Abandoned),
+        Entry::Abandoned => {
+            count(Stat::Abandoned);
+            debug!(ctx, "call {} never returned, call {} is entered", thread.in_flight.call, call as u32);
+        }
     }
     thread.in_flight.stack_pointer = stack_pointer;
     // SAFETY: the helper has no preconditions.

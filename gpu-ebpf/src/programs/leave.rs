@@ -1,6 +1,7 @@
 //! Returns: count what was done, or that it failed.
 
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::RetProbeContext};
+use aya_log_ebpf::debug;
 use gpu_ebpf::{
     abi::{Counters, ErrorKey, Process, RecordKind, Stat, Thread, Timed},
     call::{Call, Class},
@@ -11,7 +12,7 @@ use crate::{
     allocate, context, free,
     maps::ERRORS,
     processor::{RETURN_SLOT_BYTES, return_stack_pointer},
-    ring::{self, Subject},
+    ring::{self, About},
     stats::{add, count},
     thread, transfer,
 };
@@ -90,6 +91,7 @@ pub(crate) fn call(ctx: &RetProbeContext) {
 fn end<'a>(ctx: &RetProbeContext) -> Option<&'a mut Thread> {
     let Some(thread) = thread::known() else {
         count(Stat::Unmatched);
+        debug!(ctx, "return in thread {} without an entry", thread::current_tid());
         return None;
     };
     // SAFETY: the value belongs to the calling thread, which is here; it is removed only when the thread
@@ -149,7 +151,7 @@ fn failed(thread: &Thread, class: Class, code: i32) {
                 cgroup_id: key.who.cgroup_id,
                 flags: 0,
             },
-            &Subject {
+            &About {
                 kind: RecordKind::FirstError,
                 tgid: thread.tgid,
                 tid: thread::current_tid(),

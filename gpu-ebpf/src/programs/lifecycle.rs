@@ -5,7 +5,7 @@ use gpu_ebpf::abi::{DEVICE_UNKNOWN, RecordKind};
 
 use crate::{
     maps::{PROCESSES, THREADS},
-    ring::{self, Subject},
+    ring::{self, About},
     thread::{kernel_field, setting},
 };
 
@@ -23,7 +23,7 @@ static TASK_TGID: u32 = 0;
 pub(crate) fn exit() {
     let pid_tgid = bpf_get_current_pid_tgid();
     // Most threads of a host never called CUDA, and then there is nothing to remove.
-    let _ = THREADS.remove(pid_tgid as u32);
+    THREADS.remove(pid_tgid as u32).ok();
     let tgid = (pid_tgid >> 32) as u32;
     if PROCESSES.get_ptr(tgid).is_some() && last_thread() {
         end(RecordKind::Exit, tgid, pid_tgid as u32);
@@ -35,8 +35,8 @@ pub(crate) fn exit() {
 #[inline(always)]
 pub(crate) fn exec(old_tid: u32) {
     let pid_tgid = bpf_get_current_pid_tgid();
-    let _ = THREADS.remove(old_tid);
-    let _ = THREADS.remove(pid_tgid as u32);
+    THREADS.remove(old_tid).ok();
+    THREADS.remove(pid_tgid as u32).ok();
     end(RecordKind::Exec, (pid_tgid >> 32) as u32, pid_tgid as u32);
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn fork(child_task: u64) {
     if child != tgid {
         ring::event(
             &process,
-            &Subject {
+            &About {
                 kind: RecordKind::Fork,
                 tgid,
                 tid: pid_tgid as u32,
@@ -75,7 +75,7 @@ fn end(kind: RecordKind, tgid: u32, tid: u32) {
     let Some(process) = unsafe { PROCESSES.get(tgid) }.copied() else { return };
     // Of two last threads that both see themselves last, one removes the entry and reports.
     if PROCESSES.remove(tgid).is_ok() {
-        ring::exit(&process, &Subject { kind, tgid, tid, device: DEVICE_UNKNOWN, subject: 0, detail: 0 });
+        ring::exit(&process, &About { kind, tgid, tid, device: DEVICE_UNKNOWN, subject: 0, detail: 0 });
     }
 }
 

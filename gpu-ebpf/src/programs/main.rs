@@ -6,7 +6,20 @@
 
 #![no_std]
 #![no_main]
+#![expect(clippy::needless_pass_by_value, reason = "the attribute macros pass the context on by value")]
 #![feature(core_intrinsics)]
+#![expect(
+    clippy::inline_always,
+    reason = "a BPF call costs a frame of the 512 bytes of stack, and what is hot must not be one"
+)]
+#![expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a value that is passed on by value is copied onto that stack"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "ids and ordinals are 32-bit values in 64-bit registers"
+)]
 #![expect(
     internal_features,
     reason = "the target has no `AtomicU64::fetch_add`; this intrinsic is the instruction itself"
@@ -76,7 +89,7 @@ fn process_exit(_ctx: RawTracePointContext) -> i32 {
 /// A process replaces its image.
 #[raw_tracepoint(tracepoint = "sched_process_exec")]
 fn process_exec(ctx: RawTracePointContext) -> i32 {
-    lifecycle::exec(ctx.arg::<i32>(1) as u32);
+    lifecycle::exec(ctx.arg::<i32>(1).cast_unsigned());
     0
 }
 

@@ -5,7 +5,8 @@ use aya_ebpf::{
     maps::{HashMap, PerCpuArray, PerCpuHashMap, RingBuf},
 };
 use gpu_ebpf::abi::{
-    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat, Thread,
+    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat,
+    Thread,
 };
 
 /// Thread-group id → process image. Written here, read and swept by the agent.

@@ -7,21 +7,21 @@ use aya_ebpf::{
 };
 
 /// What a return takes off the stack: the return address.
-#[cfg(bpf_target_arch = "x86_64")]
+#[cfg(not(bpf_target_arch = "aarch64"))]
 pub(crate) const RETURN_SLOT_BYTES: u64 = 8;
 /// What a return takes off the stack: nothing, the return address is in a register.
-#[cfg(not(bpf_target_arch = "x86_64"))]
+#[cfg(bpf_target_arch = "aarch64")]
 pub(crate) const RETURN_SLOT_BYTES: u64 = 0;
 
 #[inline(always)]
 fn stack_pointer(regs: *const pt_regs) -> u64 {
     // SAFETY: the kernel passes a valid register frame to a probe; the verifier checks the access.
-    #[cfg(bpf_target_arch = "x86_64")]
+    #[cfg(not(bpf_target_arch = "aarch64"))]
     unsafe {
         (*regs).rsp
     }
     // SAFETY: as above.
-    #[cfg(not(bpf_target_arch = "x86_64"))]
+    #[cfg(bpf_target_arch = "aarch64")]
     unsafe {
         (*regs.cast::<aya_ebpf::bindings::user_pt_regs>()).sp
     }

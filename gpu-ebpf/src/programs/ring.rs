@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What differs between records of one process.
-pub(crate) struct Subject {
+pub(crate) struct About {
     pub(crate) kind: RecordKind,
     pub(crate) tgid: u32,
     pub(crate) tid: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Subject {
 }
 
 #[inline(always)]
-fn send(ring: &RingBuf, full: Stat, process: &Process, subject: &Subject) {
+fn send(ring: &RingBuf, full: Stat, process: &Process, subject: &About) {
     let Some(mut entry) = ring.reserve::<Record>(0) else {
         count(full);
         return;
@@ -44,12 +44,12 @@ fn send(ring: &RingBuf, full: Stat, process: &Process, subject: &Subject) {
 
 /// Sends a record about something that begins.
 #[inline(never)]
-pub(crate) fn event(process: &Process, subject: &Subject) {
+pub(crate) fn event(process: &Process, subject: &About) {
     send(&EVENTS, Stat::EventsDropped, process, subject);
 }
 
 /// Sends a record about an end or an error.
 #[inline(never)]
-pub(crate) fn exit(process: &Process, subject: &Subject) {
+pub(crate) fn exit(process: &Process, subject: &About) {
     send(&EXITS, Stat::ExitsDropped, process, subject);
 }

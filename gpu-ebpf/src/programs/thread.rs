@@ -1,13 +1,17 @@
 //! The calling thread: its state, made at its first call, and whom its calls belong to.
 
-use aya_ebpf::helpers::{
-    bpf_get_current_pid_tgid, bpf_probe_read_kernel,
-    generated::{bpf_get_current_cgroup_id, bpf_get_current_task, bpf_ktime_get_boot_ns},
+use aya_ebpf::{
+    helpers::{
+        bpf_get_current_pid_tgid, bpf_probe_read_kernel,
+        generated::{bpf_get_current_cgroup_id, bpf_get_current_task, bpf_ktime_get_boot_ns},
+    },
+    programs::ProbeContext,
 };
+use aya_log_ebpf::debug;
 use gpu_ebpf::{
     abi::{
-        Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, PROCESS_SEEN_FROM_START, Process, RecordKind,
-        StackedContext, Stat, Thread,
+        Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, PROCESS_SEEN_FROM_START,
+        Process, RecordKind, StackedContext, Stat, Thread,
     },
     call::Call,
     inflight::InFlight,
@@ -15,7 +19,7 @@ use gpu_ebpf::{
 
 use crate::{
     maps::{COUNTERS, PROCESSES, THREADS},
-    ring::{self, Subject},
+    ring::{self, About},
     stats::count,
 };
 
@@ -68,15 +72,14 @@ pub(crate) fn known() -> Option<*mut Thread> {
 
 /// The state of the calling thread, made if this is its first call.
 #[inline(always)]
-pub(crate) fn current(call: Call) -> Option<*mut Thread> {
+pub(crate) fn current(ctx: &ProbeContext, call: Call) -> Option<*mut Thread> {
     let tid = current_tid();
-    match THREADS.get_ptr_mut(tid) {
-        Some(thread) => Some(thread),
-        None => {
-            first_call(call as u32);
-            THREADS.get_ptr_mut(tid)
-        }
+    if let Some(thread) = THREADS.get_ptr_mut(tid) {
+        return Some(thread);
     }
+    first_call(call as u32);
+    debug!(ctx, "first call of thread {}: {}", tid, call as u32);
+    THREADS.get_ptr_mut(tid)
 }
 
 #[inline(never)]
@@ -122,7 +125,7 @@ fn process_epoch(tgid: u32, tid: u32, call: u32) -> Option<u64> {
     if PROCESSES.insert(tgid, &process, BPF_NOEXIST).is_ok() {
         ring::event(
             &process,
-            &Subject {
+            &About {
                 kind: RecordKind::ProcessSeen,
                 tgid,
                 tid,
@@ -163,13 +166,11 @@ pub(crate) fn counter_key(thread: &Thread) -> CounterKey {
 /// The counters of a key on this CPU, made if they are missing.
 #[inline(always)]
 pub(crate) fn counters(key: &CounterKey) -> Option<*mut Counters> {
-    match COUNTERS.get_ptr_mut(key) {
-        Some(counters) => Some(counters),
-        None => {
-            first_count(key);
-            COUNTERS.get_ptr_mut(key)
-        }
+    if let Some(counters) = COUNTERS.get_ptr_mut(key) {
+        return Some(counters);
     }
+    first_count(key);
+    COUNTERS.get_ptr_mut(key)
 }
 
 #[inline(never)]

@@ -24,7 +24,6 @@ pub(crate) fn enter(ctx: &ProbeContext, thread: &mut Thread, call: Call) {
         Call::CopyHostToDevice => (argument(ctx, 2), CopyDirection::HostToDevice),
         Call::CopyDeviceToHost => (argument(ctx, 2), CopyDirection::DeviceToHost),
         Call::CopyDeviceToDevice => (argument(ctx, 2), CopyDirection::DeviceToDevice),
-        Call::CopyUnified => (argument(ctx, 2), CopyDirection::Unified),
         Call::CopyPeer => (argument(ctx, 4), CopyDirection::Peer),
         Call::CopyArrayLinear => (argument(ctx, 3), CopyDirection::Array),
         Call::CopyArrayToArray => (argument(ctx, 4), CopyDirection::Array),
@@ -47,6 +46,7 @@ pub(crate) fn enter(ctx: &ProbeContext, thread: &mut Thread, call: Call) {
         Call::Memset2d8 => (area(ctx), CopyDirection::Unified),
         Call::Memset2d16 => (area(ctx).wrapping_mul(2), CopyDirection::Unified),
         Call::Memset2d32 => (area(ctx).wrapping_mul(4), CopyDirection::Unified),
+        // `cuMemcpy` and `cuMemsetD8` have their bytes at one place.
         _ => (argument(ctx, 2), CopyDirection::Unified),
     };
     thread.in_flight.arguments[1] = bytes;

@@ -10,11 +10,9 @@ use crate::stats::count;
 pub(crate) fn read<T>(address: u64, offset: usize) -> Option<T> {
     let pointer = address.wrapping_add(offset as u64) as *const T;
     // SAFETY: the helper copies with fault handling and never dereferences the pointer here.
-    match unsafe { bpf_probe_read_user(pointer) } {
-        Ok(value) => Some(value),
-        Err(_) => {
-            count(Stat::UserFault);
-            None
-        }
+    let value = unsafe { bpf_probe_read_user(pointer) };
+    if value.is_err() {
+        count(Stat::UserFault);
     }
+    value.ok()
 }

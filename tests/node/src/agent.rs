@@ -10,7 +10,9 @@ use anyhow::{Context as _, Result};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{binaries::Binaries, http, machine::Machine, metrics::Metrics, mounts::Mount, process::Process, wait};
+use crate::{
+    binaries::Binaries, http, machine::Machine, metrics::Metrics, mounts::Mount, process::Process, wait,
+};
 
 /// What stays when an agent is restarted: its state directory and its BPF file system.
 #[derive(Debug)]

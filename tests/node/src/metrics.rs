@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn samples_are_read_with_their_labels() {
-        let text = "# HELP a b\na_total{x=\"1\",y=\"q\\\"\\n\"} 5\na_total{x=\"2\",y=\"\"} 7\nplain 1.5 123\n";
+        let text =
+            "# HELP a b\na_total{x=\"1\",y=\"q\\\"\\n\"} 5\na_total{x=\"2\",y=\"\"} 7\nplain 1.5 123\n";
         let metrics = Metrics::parse(text).unwrap();
         assert_eq!(metrics.sum("a_total", &[]), Some(12.0));
         assert_eq!(metrics.sum("a_total", &[("x", "2")]), Some(7.0));

@@ -32,12 +32,8 @@ impl Mount {
         for folder in [&upper, &work] {
             std::fs::create_dir_all(folder)?;
         }
-        let options = format!(
-            "lowerdir={},upperdir={},workdir={}",
-            lower.display(),
-            upper.display(),
-            work.display()
-        );
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
         Self::new("overlay", point, &options)
     }
 

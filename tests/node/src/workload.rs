@@ -46,7 +46,12 @@ impl Workload {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(binaries: &Binaries, machine: &Machine, cgroup: Option<&Cgroup>, plan: &Plan<'_>) -> Result<Self> {
+    pub fn start(
+        binaries: &Binaries,
+        machine: &Machine,
+        cgroup: Option<&Cgroup>,
+        plan: &Plan<'_>,
+    ) -> Result<Self> {
         let files = tempfile::Builder::new().prefix("workload-").tempdir()?;
         let mut command = Command::new(&binaries.sim);
         command

@@ -34,7 +34,17 @@ fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<(
         &third,
         Plan::new(
             "mixed",
-            &["--iterations", "150", "--seed", "3", "--threads", "4", "--per-thread-streams", "--device", "1"],
+            &[
+                "--iterations",
+                "150",
+                "--seed",
+                "3",
+                "--threads",
+                "4",
+                "--per-thread-streams",
+                "--device",
+                "1",
+            ],
         ),
     )?;
     let by_address = start(
@@ -109,11 +119,13 @@ fn what_is_held_is_said_while_it_is_held() -> Result<()> {
         Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
     let cgroup = Cgroup::make("holder")?;
     let inner = cgroup.child("nested")?;
-    let plan = Plan { gates: &["exit"], ..Plan::new("leak", &["--limit-bytes", "100000000", "--device", "1"]) };
+    let plan =
+        Plan { gates: &["exit"], ..Plan::new("leak", &["--limit-bytes", "100000000", "--device", "1"]) };
     let mut holder = Workload::start(&binaries, &machine, Some(&inner), &plan)?;
     holder.reaches("worked")?;
     let truth = holder.truth()?;
-    let held: u64 = truth.gpus.values().flat_map(|gpu| gpu.memory.values()).map(|memory| memory.held_bytes).sum();
+    let held: u64 =
+        truth.gpus.values().flat_map(|gpu| gpu.memory.values()).map(|memory| memory.held_bytes).sum();
     assert!(held > 90_000_000, "the workload holds {held} bytes");
     let metrics = agree(&agent, &[(&inner, vec![&truth])], Lives::Running)?;
     let tenant = [("gpu_tenant_name", inner.name())];

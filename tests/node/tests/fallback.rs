@@ -47,6 +47,7 @@ fn process_ends_that_nobody_reports_are_found() -> Result<()> {
 }
 
 #[test]
+#[expect(clippy::float_cmp, reason = "counts below 2^53 are exact")]
 fn without_nvml_the_environment_names_the_gpu_or_nobody_does() -> Result<()> {
     let binaries = Binaries::find()?;
     let machine = Machine::start(&binaries, "2xA10")?;

@@ -119,7 +119,8 @@ fn overlay_mounts_over_one_library_are_one_library() -> Result<()> {
     for workload in &workloads {
         workload.allow("init")?;
     }
-    let truths = workloads.into_iter().map(|workload| Ok(workload.finish()?.1)).collect::<Result<Vec<_>>>()?;
+    let truths =
+        workloads.into_iter().map(|workload| Ok(workload.finish()?.1)).collect::<Result<Vec<_>>>()?;
     let tenants: Vec<_> = cgroups.iter().zip(&truths).map(|(cgroup, truth)| (cgroup, vec![truth])).collect();
     agree(&agent, &tenants, Lives::Ended)?;
     assert_eq!(probed(&agent, scratch.path())?, 1, "both containers have one library");

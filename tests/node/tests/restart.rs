@@ -42,7 +42,10 @@ fn restarted(arguments: &[&str], interrupt: impl Fn(Agent) -> Result<()>) -> Res
     let pids: Vec<u32> = workers.iter().map(Workload::id).collect();
     interrupt(agent)?;
     let agent = Agent::start(&binaries, &site, &machine, &all)?;
-    assert!(pids.iter().all(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()), "workers still work");
+    assert!(
+        pids.iter().all(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()),
+        "workers still work"
+    );
 
     let held = holder.truth()?;
     agree(&agent, &[(&holding, vec![&held])], Lives::Running)?;
