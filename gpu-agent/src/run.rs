@@ -172,7 +172,7 @@ fn collector(config: &Config, devices: Option<device::Handle>, views: Arc<Views>
         store,
         saved,
         blind_ns,
-        patience: Patience::default(),
+        patience: Patience { ended_tenant: config.metrics.ended_retention, ..Patience::default() },
     };
     let mut collector = Collector::new(parts, views, now);
     collector.adopt_processes(now).context("cannot take over the processes of an earlier agent")?;

@@ -146,6 +146,8 @@ pub struct Metrics {
     pub max_series_per_family: u32,
     /// Adds the cgroup path to tenant metrics.
     pub cgroup_path_label: bool,
+    /// How long the series of an ended tenant stay after its last activity.
+    pub ended_retention: Duration,
 }
 
 /// The agent's own log.
@@ -211,6 +213,7 @@ impl Default for Config {
             metrics: Metrics {
                 max_series_per_family: 10_000,
                 cgroup_path_label: false,
+                ended_retention: Duration::from_secs(60),
             },
             log: Log { level: LogLevel::Info, format: LogFormat::Text },
             tenants: Vec::new(),
