@@ -55,7 +55,7 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
     ("probe.maps.allocations", "0", "0", r#""many""#),
     ("probe.maps.counters", "4096", "4096", "1.5"),
     ("probe.maps.errors", "4096", "4096", "99999999999999999999"),
-    ("probe.ring_bytes", r#""256KiB""#, "256KiB", r#""300KiB""#),
+    ("probe.ring_bytes", r#""512KiB""#, "512KiB", r#""300KiB""#),
     ("otlp.endpoint", r#""https://[::1]:4317""#, "https://[::1]:4317", r#""collector:4317""#),
     ("otlp.protocol", r#""http""#, "http", r#""HTTP""#),
     ("otlp.headers", r#"{ x-token = "a" }"#, "x-token=a", r#"{ "x token" = "a" }"#),

@@ -1,14 +1,13 @@
 //! Real peers get from the agent what the workloads logged, exactly.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use gpu_sim::truth::Truth;
 use node_tests::{
     agent::{Agent, Site},
+    agree::agree_at_second_hand,
     binaries::Binaries,
     cgroup::Cgroup,
-    compare::{self, Lives, Row},
+    compare::Lives,
     machine::Machine,
     metrics::Metrics,
     peers::{
@@ -65,26 +64,10 @@ struct Tenant {
     truth: Truth,
 }
 
-/// Waits until what somebody says agrees with the logs, or says what does not.
-fn agree(who: &str, tenants: &[&Tenant], mut ask: impl FnMut() -> Result<Metrics>) -> Result<Metrics> {
-    let mut last: (Metrics, Vec<Row>) = Default::default();
-    let agreed = wait::until(&format!("agreement of {who}"), || {
-        let metrics = ask()?;
-        let rows: Vec<Row> = tenants
-            .iter()
-            .flat_map(|Tenant { cgroup, truth }| {
-                compare::tenant(&metrics, cgroup.name(), &[truth], Lives::Ended)
-            })
-            .collect();
-        let agrees = compare::mismatches(&rows).is_empty();
-        last = (metrics, rows);
-        Ok(agrees.then_some(()))
-    });
-    let (metrics, rows) = last;
-    let differences: Vec<String> = compare::mismatches(&rows).iter().map(ToString::to_string).collect();
-    agreed.with_context(|| format!("{who} and the logs differ:\n{}", differences.join("\n")))?;
-    assert_eq!(compare::losses(&metrics), BTreeMap::new());
-    Ok(metrics)
+/// Waits until somebody who has the agent's metrics agrees with the logs.
+fn agree(who: &str, tenants: &[&Tenant], ask: impl FnMut() -> Result<Metrics>) -> Result<Metrics> {
+    let tenants: Vec<_> = tenants.iter().map(|tenant| (&tenant.cgroup, vec![&tenant.truth])).collect();
+    agree_at_second_hand(who, &tenants, Lives::Ended, ask)
 }
 
 /// What a push by the agent said last.
