@@ -25,7 +25,7 @@ use self::{
     view::{Footprint, View, Views},
 };
 use crate::{
-    device::{self, DeviceSnapshot},
+    device::{self, DeviceSnapshot, GpuUuid},
     identity,
     kernel::reader::ReadError,
     ledger::{
@@ -299,6 +299,13 @@ impl Collector {
 
     fn footprints(&mut self, devices: &DeviceSnapshot, now: Instant) -> Vec<Footprint> {
         let mut footprints: BTreeMap<(Arc<Tenant>, Arc<str>), Footprint> = BTreeMap::new();
+        // Samples are oldest first, so the latest of each process stays.
+        let utilization: BTreeMap<(u32, &GpuUuid), f64> = devices
+            .gpus
+            .iter()
+            .flat_map(|state| state.utilization.iter())
+            .map(|sample| ((sample.pid, &sample.gpu), sample.sm_ratio))
+            .collect();
         for process in devices.fresh_processes(now.into(), MAX_LIST_AGE) {
             let Some(start_time_ns) = self.processes.start_time_ns(process.pid) else { continue };
             let reference = ProcessRef { pid: process.pid, start_time_ns };
@@ -307,7 +314,11 @@ impl Collector {
             footprints
                 .entry((Arc::clone(&tenant), Arc::clone(&gpu)))
                 .or_insert_with(|| Footprint::none(tenant, gpu))
-                .add(process.pid, process.used_memory_bytes);
+                .add(
+                    process.pid,
+                    process.used_memory_bytes,
+                    utilization.get(&(process.pid, &process.gpu)).copied(),
+                );
         }
         footprints.into_values().collect()
     }

@@ -4,3 +4,6 @@ pub mod agent;
 pub mod devices;
 pub mod status;
 pub mod tenants;
+
+#[cfg(test)]
+mod tests;

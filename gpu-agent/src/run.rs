@@ -170,8 +170,16 @@ fn collector(
         }
         late = kernel.start(&maps, &processes);
     }
-    let parts =
-        Parts { kernel, devices, resolver, processes, store, saved, blind_ns, patience: Patience::default() };
+    let parts = Parts {
+        kernel,
+        devices,
+        resolver,
+        processes,
+        store,
+        saved,
+        blind_ns,
+        patience: Patience { ended_tenant: config.metrics.ended_retention, ..Patience::default() },
+    };
     let mut collector = Collector::new(parts, views, now);
     collector.adopt_processes(now).context("cannot take over the processes of an earlier agent")?;
     collector.take_late(late, now);

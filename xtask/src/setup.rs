@@ -17,7 +17,7 @@ use self::bpf::{BpfCompiler, BpfLinker};
 use self::cargo_tool::CARGO_DENY;
 use self::machine::Machine;
 use self::need::{Installer, Need, Outcome, State};
-use self::peers::{PROMETHEUS, PROMTOOL, Rotel};
+use self::peers::{OtlpRelay, PROMETHEUS, PROMTOOL, Rotel};
 use crate::summary::{Output, Summary};
 use crate::terminal::Paint;
 use crate::workspace::Workspace;
@@ -51,7 +51,7 @@ impl Group {
     fn needs(self) -> Vec<&'static dyn Need> {
         match self {
             Self::Bpf => vec![&BpfCompiler, &BpfLinker],
-            Self::Peers => vec![&PROMETHEUS, &PROMTOOL, &Rotel],
+            Self::Peers => vec![&PROMETHEUS, &PROMTOOL, &OtlpRelay, &Rotel],
             Self::Lint => vec![&CARGO_DENY],
         }
     }

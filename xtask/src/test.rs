@@ -55,12 +55,13 @@ pub(crate) fn run_levels(
     let mut outcomes = Vec::new();
     for &level in levels {
         println!("{}", paint.bold(&format!("== {level}")));
+        let required = required.contains(&level);
         let outcome = match level {
             Level::Unit => unit::run(workspace, filter).map(Outcome::Ran),
-            Level::Node => node::run(workspace, filter),
+            Level::Node => node::run(workspace, required, filter),
         };
         let outcome = outcome.unwrap_or_else(|error| Outcome::Broken(format!("{error:#}")));
-        let outcome = if required.contains(&level) { outcome.required() } else { outcome };
+        let outcome = if required { outcome.required() } else { outcome };
         outcomes.push((level, outcome));
     }
     let (summary, total) = summarise(&outcomes);

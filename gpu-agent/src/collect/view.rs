@@ -36,18 +36,24 @@ pub struct Footprint {
     /// `None` once the driver does not say it for one of the processes.
     pub bytes: Option<u64>,
     pub processes: BTreeSet<u32>,
+    /// Part of the GPU's time that the processes' kernels ran, from the driver's latest samples, 0 to 1; `None`
+    /// while it has none.
+    pub utilization_ratio: Option<f64>,
 }
 
 impl Footprint {
     /// Nothing charged yet.
     pub fn none(tenant: Arc<Tenant>, gpu: Arc<str>) -> Self {
-        Self { tenant, gpu, bytes: Some(0), processes: BTreeSet::new() }
+        Self { tenant, gpu, bytes: Some(0), processes: BTreeSet::new(), utilization_ratio: None }
     }
 
     /// Adds a process; a process that is in two of the driver's lists counts once.
-    pub fn add(&mut self, pid: u32, bytes: Option<u64>) {
+    pub fn add(&mut self, pid: u32, bytes: Option<u64>, utilization_ratio: Option<f64>) {
         if self.processes.insert(pid) {
             self.bytes = self.bytes.zip(bytes).map(|(sum, more)| sum.saturating_add(more));
+            if let Some(ratio) = utilization_ratio {
+                self.utilization_ratio = Some((self.utilization_ratio.unwrap_or_default() + ratio).min(1.0));
+            }
         }
     }
 }

@@ -274,6 +274,13 @@ fn visit_output(config: &mut Config, visitor: &mut impl Visitor) {
         Switch,
         &mut config.metrics.cgroup_path_label,
     );
+    visitor.key(
+        "metrics.ended_retention",
+        "How long the series of an ended tenant stay after its last activity; longer than the interval of scrapes \
+         and pushes, so that its last values are read.",
+        between(Duration::from_secs(1), Duration::from_secs(24 * 3600)),
+        &mut config.metrics.ended_retention,
+    );
     visitor.key("log.level", "Least severe level that is logged.", Choice(LEVELS), &mut config.log.level);
     visitor.key("log.format", "Form of a log line.", Choice(FORMATS), &mut config.log.format);
 }

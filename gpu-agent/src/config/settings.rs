@@ -146,6 +146,8 @@ pub struct Metrics {
     pub max_series_per_family: u32,
     /// Adds the cgroup path to tenant metrics.
     pub cgroup_path_label: bool,
+    /// How long the series of an ended tenant stay after its last activity.
+    pub ended_retention: Duration,
 }
 
 /// The agent's own log.
@@ -208,7 +210,11 @@ impl Default for Config {
                 interval: Duration::from_secs(10),
                 queue_bytes: 8 << 20,
             },
-            metrics: Metrics { max_series_per_family: 10_000, cgroup_path_label: false },
+            metrics: Metrics {
+                max_series_per_family: 10_000,
+                cgroup_path_label: false,
+                ended_retention: Duration::from_secs(60),
+            },
             log: Log { level: LogLevel::Info, format: LogFormat::Text },
             tenants: Vec::new(),
         }

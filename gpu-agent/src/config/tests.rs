@@ -48,14 +48,14 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
     ("nvml.deadline", r#""500ms""#, "500ms", r#""1ms""#),
     ("nvml.interval", r#""200ms""#, "200ms", r#""0s""#),
     ("probe.library_paths", r#"["/opt/libcuda.so.1"]"#, "/opt/libcuda.so.1", r#"["libcuda.so.1"]"#),
-    ("probe.rescan_interval", r#""1s""#, "1s", r#""1d""#),
+    ("probe.rescan_interval", r#""3s""#, "3s", r#""1d""#),
     ("probe.maps.threads", "4096", "4096", "-1"),
     ("probe.maps.processes", "4096", "4096", "63"),
     ("probe.maps.contexts", "4096", "4096", "16777217"),
     ("probe.maps.allocations", "0", "0", r#""many""#),
     ("probe.maps.counters", "4096", "4096", "1.5"),
     ("probe.maps.errors", "4096", "4096", "99999999999999999999"),
-    ("probe.ring_bytes", r#""256KiB""#, "256KiB", r#""300KiB""#),
+    ("probe.ring_bytes", r#""512KiB""#, "512KiB", r#""300KiB""#),
     ("otlp.endpoint", r#""https://[::1]:4317""#, "https://[::1]:4317", r#""collector:4317""#),
     ("otlp.protocol", r#""http""#, "http", r#""HTTP""#),
     ("otlp.headers", r#"{ x-token = "a" }"#, "x-token=a", r#"{ "x token" = "a" }"#),
@@ -68,6 +68,7 @@ const VALUES: &[(&str, &str, &str, &str)] = &[
     ("otlp.queue_bytes", "65536", "65536", "0"),
     ("metrics.max_series_per_family", "500", "500", "15"),
     ("metrics.cgroup_path_label", "true", "true", r#""yes""#),
+    ("metrics.ended_retention", r#""5m""#, "5m", r#""0s""#),
     ("log.level", r#""debug""#, "debug", r#""verbose""#),
     ("log.format", r#""json""#, "json", r#""xml""#),
     (
@@ -152,7 +153,7 @@ fn flags_go_before_variables_before_the_file_before_defaults() {
     let Config { interval, nvml, otlp, probe, .. } =
         load(&flags(&["--interval", "4s"]), env, Some(&config)).expect("all are valid").config;
     let seconds = [interval, nvml.interval, otlp.timeout, probe.rescan_interval].map(|it| it.as_secs());
-    assert_eq!(seconds, [4, 3, 2, 5]);
+    assert_eq!(seconds, [4, 3, 2, 1]);
 }
 
 #[test]

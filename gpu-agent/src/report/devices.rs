@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use gpu_api::metric::attribute::{ERROR_TYPE, HW_ID, UNKNOWN};
+use gpu_api::metric::attribute::{ERROR_TYPE, GPU_AGENT_SAMPLE_DROP_REASON, HW_ID, UNKNOWN};
+use gpu_api::metric::value::SampleDropReason;
 use gpu_api::metric::{agent, device};
 use tokio::time::Instant;
 
 use self::points::{Labels, Points};
+use crate::device::utilization::DroppedSamples;
 use crate::device::{DeviceSnapshot, ErrorClass, GpuState};
 use crate::export::snapshot::{Builder, Value};
 
@@ -86,6 +88,19 @@ fn add_errors(builder: &mut Builder, devices: &DeviceSnapshot, agent_start: Syst
         };
         let attributes = vec![(&ERROR_TYPE, class.as_str().into())];
         builder.since(&agent::NVML_ERRORS, attributes, agent_start, Value::U64(count));
+    }
+    let counters = &devices.counters;
+    let reopenings = Value::U64(counters.reinitialisations);
+    builder.since(&agent::NVML_REOPENINGS, Vec::new(), agent_start, reopenings);
+    let DroppedSamples { stale, future, out_of_range, without_process } = counters.dropped_samples;
+    for (reason, count) in [
+        (SampleDropReason::Stale, stale),
+        (SampleDropReason::Future, future),
+        (SampleDropReason::OutOfRange, out_of_range),
+        (SampleDropReason::WithoutProcess, without_process),
+    ] {
+        let attributes = vec![(&GPU_AGENT_SAMPLE_DROP_REASON, reason.as_str().into())];
+        builder.since(&agent::NVML_SAMPLES_DROPPED, attributes, agent_start, Value::U64(count));
     }
 }
 

@@ -26,8 +26,8 @@ pub struct Labels {
     pub cgroup_path: bool,
 }
 
-/// Adds every point about tenants.
-pub fn add_to(builder: &mut Builder, view: &View, labels: Labels) {
+/// Adds every point about tenants; sums that no series carries began at `start`.
+pub fn add_to(builder: &mut Builder, view: &View, labels: Labels, start: SystemTime) {
     for (key, current) in &view.series {
         add_series(builder, key, current, labels);
     }
@@ -36,7 +36,7 @@ pub fn add_to(builder: &mut Builder, view: &View, labels: Labels) {
     }
     for (tenant, duration) in &view.unseen {
         let seconds = Value::F64(duration.as_secs_f64());
-        builder.since(&metrics::UNSEEN_DURATION, tenant_attributes(tenant, labels), view.time, seconds);
+        builder.since(&metrics::UNSEEN_DURATION, tenant_attributes(tenant, labels), start, seconds);
     }
 }
 
@@ -92,10 +92,14 @@ fn add_memory(builder: &mut Builder, who: impl Fn() -> Attributes, totals: &Tota
 }
 
 fn add_footprint(builder: &mut Builder, footprint: &Footprint, labels: Labels) {
-    let Some(bytes) = footprint.bytes else { return };
-    let attributes = device_attributes(&footprint.tenant, &Some(Arc::clone(&footprint.gpu)), labels);
-    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    builder.point(&metrics::MEMORY_FOOTPRINT, attributes, Value::I64(bytes));
+    let who = || device_attributes(&footprint.tenant, &Some(Arc::clone(&footprint.gpu)), labels);
+    if let Some(bytes) = footprint.bytes {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        builder.point(&metrics::MEMORY_FOOTPRINT, who(), Value::I64(bytes));
+    }
+    if let Some(ratio) = footprint.utilization_ratio {
+        builder.point(&metrics::UTILIZATION, who(), Value::F64(ratio));
+    }
 }
 
 /// The attributes of a tenant on a GPU.

@@ -52,7 +52,7 @@ impl SnapshotSource for AgentSource {
         let time = view.as_ref().map_or_else(SystemTime::now, |view| view.time);
         let mut builder = Snapshot::builder(time);
         if let Some(view) = &view {
-            report::tenants::add_to(&mut builder, view, self.labels);
+            report::tenants::add_to(&mut builder, view, self.labels, self.start);
             report::agent::add_to(&mut builder, view, self.labels, self.start);
         }
         if let Some(devices) = &self.devices {

@@ -5,7 +5,7 @@ use super::Number::{Double, Int};
 use super::attribute::{
     ERROR_TYPE, GPU_AGENT_DROP_REASON, GPU_AGENT_EXPORT_DROP_REASON, GPU_AGENT_EXPORT_OUTCOME,
     GPU_AGENT_MAP_NAME, GPU_AGENT_METRIC_NAME, GPU_AGENT_MISS_REASON, GPU_AGENT_PROBE_STATE,
-    GPU_AGENT_REVISION, GPU_AGENT_VERSION, known, required,
+    GPU_AGENT_REVISION, GPU_AGENT_SAMPLE_DROP_REASON, GPU_AGENT_VERSION, known, required,
 };
 use super::tenant::{ON_DEVICE, TENANT};
 
@@ -70,6 +70,20 @@ pub static NVML_ERRORS: Descriptor = Descriptor::counter(
     &[&[required(&ERROR_TYPE)]],
     "NVML calls that failed or passed their deadline, by class of error.",
 );
+pub static NVML_REOPENINGS: Descriptor = Descriptor::counter(
+    "gpu.agent.nvml.reopenings",
+    "{opening}",
+    Int,
+    &[],
+    "Times that NVML was opened again, after the driver was restarted or a GPU was lost.",
+);
+pub static NVML_SAMPLES_DROPPED: Descriptor = Descriptor::counter(
+    "gpu.agent.nvml.samples.dropped",
+    "{sample}",
+    Int,
+    &[&[required(&GPU_AGENT_SAMPLE_DROP_REASON)]],
+    "Utilisation samples of processes that the driver gave and that cannot be right.",
+);
 pub static OTLP_EXPORTS: Descriptor = Descriptor::counter(
     "gpu.agent.otlp.exports",
     "{export}",
@@ -102,6 +116,8 @@ pub static ALL: &[&Descriptor] = &[
     &BLIND_DURATION,
     &LEDGER_DISCREPANCY,
     &NVML_ERRORS,
+    &NVML_REOPENINGS,
+    &NVML_SAMPLES_DROPPED,
     &OTLP_EXPORTS,
     &OTLP_POINTS_DROPPED,
     &SERIES_FOLDED,

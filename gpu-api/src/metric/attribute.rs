@@ -181,6 +181,11 @@ pub static GPU_AGENT_MISS_REASON: Attribute =
     Attribute::closed("gpu.agent.miss.reason", value::MissReason::VALUES, "Why a probe did not run.");
 pub static GPU_AGENT_DROP_REASON: Attribute =
     Attribute::closed("gpu.agent.drop.reason", value::DropReason::VALUES, "Why an event was lost.");
+pub static GPU_AGENT_SAMPLE_DROP_REASON: Attribute = Attribute::closed(
+    "gpu.agent.sample.drop.reason",
+    value::SampleDropReason::VALUES,
+    "Why a sample was not used.",
+);
 pub static GPU_AGENT_MAP_NAME: Attribute = Attribute::open("gpu.agent.map.name", "Name of the BPF map.");
 pub static GPU_AGENT_EXPORT_OUTCOME: Attribute =
     Attribute::closed("gpu.agent.export.outcome", value::ExportOutcome::VALUES, "How the push ended.");

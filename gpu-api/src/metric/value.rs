@@ -251,6 +251,16 @@ values! {
         Undecodable = "undecodable",
     }
 
+    /// Why a utilisation sample was not used.
+    SampleDropReason {
+        /// Not newer than the one before.
+        Stale = "stale",
+        Future = "future",
+        /// Over 100 percent.
+        OutOfRange = "out_of_range",
+        WithoutProcess = "without_process",
+    }
+
     /// How a push ended.
     ExportOutcome {
         Success = "success",

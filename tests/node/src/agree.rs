@@ -16,12 +16,7 @@ use crate::{
 /// # Errors
 /// Names every number that differs, or every loss.
 pub fn agree(agent: &Agent, tenants: &[(&Cgroup, Vec<&Truth>)], lives: Lives) -> Result<Metrics> {
-    let metrics = agree_with_losses(agent, tenants, lives)?;
-    let losses = compare::losses(&metrics);
-    if !losses.is_empty() {
-        bail!("the numbers agree, but the agent says that it lost something: {losses:?}");
-    }
-    Ok(metrics)
+    nothing_lost(agree_with_losses(agent, tenants, lives)?)
 }
 
 /// The same where a loss is expected, such as calls that were under way when probes were attached.
@@ -29,9 +24,39 @@ pub fn agree(agent: &Agent, tenants: &[(&Cgroup, Vec<&Truth>)], lives: Lives) ->
 /// # Errors
 /// Names every number that differs.
 pub fn agree_with_losses(agent: &Agent, tenants: &[(&Cgroup, Vec<&Truth>)], lives: Lives) -> Result<Metrics> {
+    until_equal("the agent", tenants, lives, || agent.metrics())
+}
+
+/// The same for somebody who has the agent's metrics at second hand.
+///
+/// # Errors
+/// Names every number that differs, or every loss; whatever `ask` fails with.
+pub fn agree_at_second_hand(
+    who: &str,
+    tenants: &[(&Cgroup, Vec<&Truth>)],
+    lives: Lives,
+    ask: impl FnMut() -> Result<Metrics>,
+) -> Result<Metrics> {
+    nothing_lost(until_equal(who, tenants, lives, ask)?)
+}
+
+fn nothing_lost(metrics: Metrics) -> Result<Metrics> {
+    let losses = compare::losses(&metrics);
+    if !losses.is_empty() {
+        bail!("the numbers agree, but the agent says that it lost something: {losses:?}");
+    }
+    Ok(metrics)
+}
+
+fn until_equal(
+    who: &str,
+    tenants: &[(&Cgroup, Vec<&Truth>)],
+    lives: Lives,
+    mut ask: impl FnMut() -> Result<Metrics>,
+) -> Result<Metrics> {
     let mut last: Vec<Row> = Vec::new();
     let agreed = wait::until("agreement", || {
-        let metrics = agent.metrics()?;
+        let metrics = ask()?;
         last = tenants
             .iter()
             .flat_map(|(cgroup, truths)| compare::tenant(&metrics, cgroup.name(), truths, lives))
@@ -40,6 +65,6 @@ pub fn agree_with_losses(agent: &Agent, tenants: &[(&Cgroup, Vec<&Truth>)], live
     });
     agreed.or_else(|error| {
         let rows: Vec<String> = compare::mismatches(&last).iter().map(ToString::to_string).collect();
-        bail!("{error:#}; the agent and the logs differ:\n{}", rows.join("\n"))
+        bail!("{error:#}; {who} and the logs differ:\n{}", rows.join("\n"))
     })
 }

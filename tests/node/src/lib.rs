@@ -12,6 +12,7 @@ pub mod http;
 pub mod machine;
 pub mod metrics;
 pub mod mounts;
+pub mod peers;
 pub mod process;
 pub mod wait;
 pub mod workload;

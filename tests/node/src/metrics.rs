@@ -32,6 +32,11 @@ impl Metrics {
         self.samples.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// Whether any series of any metric has this label.
+    pub fn mention(&self, key: &str, value: &str) -> bool {
+        self.samples.values().flatten().any(|(labels, _)| labels.get(key).is_some_and(|found| found == value))
+    }
+
     /// The names of all metrics.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.samples.keys().map(String::as_str)
@@ -48,6 +53,16 @@ impl Metrics {
             .map(|(_, value)| *value)
             .collect();
         (!matching.is_empty()).then(|| matching.iter().sum())
+    }
+}
+
+impl FromIterator<(String, Labels, f64)> for Metrics {
+    fn from_iter<I: IntoIterator<Item = (String, Labels, f64)>>(samples: I) -> Self {
+        let mut metrics = Self::default();
+        for (name, labels, value) in samples {
+            metrics.samples.entry(name).or_default().push((labels, value));
+        }
+        metrics
     }
 }
 

@@ -12,13 +12,13 @@ use crate::workspace::{find_in_path, is_executable};
 /// The release of rotel that is installed; all of its releases are marked as early ones.
 const ROTEL: &str = "rotel==0.0.1a15";
 
-/// The oldest Prometheus that takes metrics over OTLP without an experimental flag.
+/// The oldest Prometheus that the tests are written for.
 const OLDEST_PROMETHEUS: u32 = 3;
 
 /// Prometheus itself.
 pub(crate) const PROMETHEUS: PrometheusTool = PrometheusTool {
     program: "prometheus",
-    purpose: "scrapes the agent in tests and takes its OTLP push; 3.x is needed for that",
+    purpose: "scrapes the agent in tests and takes its OTLP push from vmagent",
 };
 
 /// Prometheus' checker.
@@ -38,7 +38,7 @@ impl PrometheusTool {
     pub(crate) fn locate(&self, cache: &Path) -> Result<PathBuf, String> {
         let program = self.program;
         let mut why = format!("found no `{program}`");
-        let cached = sid::unpacked(cache, program).join("usr/bin").join(program);
+        let cached = sid::unpacked(cache, program, program);
         for path in
             [Some(cached).filter(|path| is_executable(path)), find_in_path(program)].into_iter().flatten()
         {
@@ -72,7 +72,7 @@ impl Need for PrometheusTool {
     }
 
     fn plan(&self, machine: &Machine) -> Plan {
-        match sid::unpack_steps(machine, self.program) {
+        match sid::unpack_steps(machine, self.program, self.program) {
             Ok(steps) => Plan::Steps(steps),
             Err(why) => {
                 Plan::ByHand(vec![format!("{why}; put `{}` {OLDEST_PROMETHEUS}.x on PATH", self.program)])
@@ -85,6 +85,46 @@ impl Need for PrometheusTool {
 fn major_of(version_output: &str) -> Option<u32> {
     let (_, version) = version_output.split_once("version ")?;
     version.split('.').next()?.parse().ok()
+}
+
+/// A relay from OTLP to Prometheus' remote-write protocol.
+///
+/// Debian builds Prometheus without its OTLP receiver, because the OpenTelemetry collector's libraries are not in
+/// Debian; so the push reaches Prometheus through this program, which has a receiver of its own.
+pub(crate) struct OtlpRelay;
+
+impl OtlpRelay {
+    const PACKAGE: &str = "victoria-metrics";
+    const PROGRAM: &str = "vmagent";
+
+    /// The relay's program, in the cache or on `PATH`.
+    pub(crate) fn locate(cache: &Path) -> Result<PathBuf, String> {
+        Some(sid::unpacked(cache, Self::PACKAGE, Self::PROGRAM))
+            .filter(|path| is_executable(path))
+            .or_else(|| find_in_path(Self::PROGRAM))
+            .ok_or_else(|| format!("found no `{}`", Self::PROGRAM))
+    }
+}
+
+impl Need for OtlpRelay {
+    fn name(&self) -> &'static str {
+        Self::PROGRAM
+    }
+
+    fn purpose(&self) -> &'static str {
+        "takes the agent's OTLP push in tests and writes it to Prometheus, which Debian builds without OTLP"
+    }
+
+    fn find(&self, machine: &Machine) -> Result<String, String> {
+        Self::locate(&machine.cache).map(|path| path.display().to_string())
+    }
+
+    fn plan(&self, machine: &Machine) -> Plan {
+        match sid::unpack_steps(machine, Self::PACKAGE, Self::PROGRAM) {
+            Ok(steps) => Plan::Steps(steps),
+            Err(why) => Plan::ByHand(vec![format!("{why}; put `{}` on PATH", Self::PROGRAM)]),
+        }
+    }
 }
 
 /// An OpenTelemetry collector in Rust, packaged for Python.
@@ -149,16 +189,21 @@ fn has_pip() -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
+/// Set for tests that must not do without a peer.
+pub(crate) const REQUIRE: &str = "GPUSTACK_REQUIRE_PEERS";
+
+/// How many variables [`environment`] has when every peer is there.
+pub(crate) const COUNT: usize = 4;
+
 /// The environment variables by which tests find these programs, for those that are there.
 pub(crate) fn environment(cache: &Path) -> Vec<(&'static str, PathBuf)> {
-    [
+    let peers: [_; COUNT] = [
         ("GPUSTACK_TEST_PROMETHEUS", PROMETHEUS.locate(cache)),
         ("GPUSTACK_TEST_PROMTOOL", PROMTOOL.locate(cache)),
         ("GPUSTACK_TEST_ROTEL", Rotel::locate(cache)),
-    ]
-    .into_iter()
-    .filter_map(|(variable, path)| Some((variable, path.ok()?)))
-    .collect()
+        ("GPUSTACK_TEST_VMAGENT", OtlpRelay::locate(cache)),
+    ];
+    peers.into_iter().filter_map(|(variable, path)| Some((variable, path.ok()?))).collect()
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use super::machine::Machine;
 use super::step::Step;
 
-/// Where a package is unpacked.
-pub(crate) fn unpacked(cache: &Path, package: &str) -> PathBuf {
-    cache.join("debian-sid").join(package)
+/// Where a package's program is unpacked.
+pub(crate) fn unpacked(cache: &Path, package: &str, program: &str) -> PathBuf {
+    cache.join("debian-sid").join(package).join("usr/bin").join(program)
 }
 
-/// The commands that fetch and unpack a package, or why this machine cannot.
-pub(crate) fn unpack_steps(machine: &Machine, package: &str) -> Result<Vec<Step>, String> {
+/// The commands that fetch a package and unpack one of its programs, or why this machine cannot.
+pub(crate) fn unpack_steps(machine: &Machine, package: &str, program: &str) -> Result<Vec<Step>, String> {
     if !machine.apt {
         return Err("there is no apt-get here".to_owned());
     }
@@ -25,10 +25,10 @@ pub(crate) fn unpack_steps(machine: &Machine, package: &str) -> Result<Vec<Step>
         .iter()
         .find_map(|text| mirror(text, suite))
         .ok_or_else(|| format!("found no package source for `{suite}` in /etc/apt"))?;
-    Ok(steps(&machine.cache, &mirror, package))
+    Ok(steps(&machine.cache, &mirror, package, program))
 }
 
-fn steps(cache: &Path, mirror: &str, package: &str) -> Vec<Step> {
+fn steps(cache: &Path, mirror: &str, package: &str, program: &str) -> Vec<Step> {
     let folder = cache.join("debian-sid/apt");
     let within = |path: &str| folder.join(path).to_string_lossy().into_owned();
     let write = |file: &str, lines: &[String]| {
@@ -39,7 +39,13 @@ fn steps(cache: &Path, mirror: &str, package: &str) -> Vec<Step> {
         Step::new("apt-get", arguments.iter().copied()).with("APT_CONFIG", settings.as_str())
     };
     let debs = folder.join("debs");
-    let unpack = format!("dpkg-deb --extract {package}_*.deb \"$0\" && rm {package}_*.deb");
+    // Only the program: the rest is for running it as a service, and some packages carry many programs.
+    let unpack = format!(
+        "dpkg-deb --fsys-tarfile {package}_*.deb | tar --extract --directory \"$0\" ./usr/bin/{program} && \
+         rm {package}_*.deb"
+    );
+    let target = cache.join("debian-sid").join(package);
+    let target = target.to_string_lossy();
     vec![
         Step::new("mkdir", ["-p", "lists/partial", "cache/archives/partial"]).within(&folder),
         write(
@@ -61,7 +67,8 @@ fn steps(cache: &Path, mirror: &str, package: &str) -> Vec<Step> {
         ),
         apt(&["update", "--quiet"]),
         apt(&["download", "--quiet", package]).within(&debs),
-        Step::new("sh", ["-c", &unpack, &unpacked(cache, package).to_string_lossy()]).within(&debs),
+        Step::new("mkdir", ["-p", &target]),
+        Step::new("sh", ["-c", &unpack, &target]).within(&debs),
     ]
 }
 
@@ -131,7 +138,7 @@ mod tests {
 
     #[test]
     fn no_step_touches_the_systems_package_state() {
-        let steps = steps(Path::new("/cache"), "http://mirror.invalid/debian", "promtool");
+        let steps = steps(Path::new("/cache"), "http://mirror.invalid/debian", "promtool", "promtool");
         assert!(steps.iter().all(|step| !step.needs_root()));
         let text: Vec<_> = steps.iter().map(ToString::to_string).collect();
         let apt: Vec<_> = text.iter().filter(|line| line.contains("apt-get")).collect();

@@ -14,7 +14,9 @@ use crate::setup::peers;
 use crate::workspace::{Workspace, cache_folder, cargo};
 
 /// Runs the tests of the crate `node-tests`, one after the other because they share the kernel.
-pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome> {
+///
+/// Tests that need a peer may skip themselves only where setup could not get it and the level is not `required`.
+pub(crate) fn run(workspace: &Workspace, required: bool, filter: Option<&str>) -> Result<Outcome> {
     if let Some(why) = Machine::look().lacks() {
         return Ok(Outcome::Skipped(why));
     }
@@ -24,6 +26,8 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome
     let objects = build_ebpf::build(workspace)?;
     let Binaries { agent, sim, sim_libraries } = release_binaries(workspace, Some(&objects))?;
 
+    let peers = peers::environment(&cache_folder()?);
+    let require_peers = (required || peers.len() == peers::COUNT).then_some((peers::REQUIRE, "1"));
     let (cargo, filter) = (cargo(), filter.as_slice());
     let command = cmd!(
         workspace.shell,
@@ -33,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome
     .env("GPUSTACK_TEST_AGENT", agent)
     .env("GPUSTACK_TEST_SIM", sim)
     .env("GPUSTACK_TEST_SIM_LIBRARIES", sim_libraries)
-    .envs(peers::environment(&cache_folder()?));
+    .envs(peers)
+    .envs(require_peers);
     Ok(Outcome::Ran(runner::run(command, Closes::OnStdout)?))
 }
 

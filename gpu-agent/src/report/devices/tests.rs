@@ -172,7 +172,9 @@ fn the_size_of_the_memory_may_be_known_from_the_inventory() {
 fn only_counts_that_the_agent_keeps_have_a_start() {
     let now = Instant::now();
     let report = report(&everything(now), now);
-    let ours = [&device::XID_ERRORS, &agent::NVML_ERRORS].map(|descriptor| descriptor.name);
+    let ours =
+        [&device::XID_ERRORS, &agent::NVML_ERRORS, &agent::NVML_REOPENINGS, &agent::NVML_SAMPLES_DROPPED]
+            .map(|descriptor| descriptor.name);
     for family in &report.families {
         let expected = ours.contains(&family.descriptor.name).then_some(SystemTime::UNIX_EPOCH);
         for point in &family.points {
