@@ -46,7 +46,12 @@ impl Workload {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn start(binaries: &Binaries, machine: &Machine, cgroup: Option<&Cgroup>, plan: &Plan<'_>) -> Result<Self> {
+    pub fn start(
+        binaries: &Binaries,
+        machine: &Machine,
+        cgroup: Option<&Cgroup>,
+        plan: &Plan<'_>,
+    ) -> Result<Self> {
         let files = tempfile::Builder::new().prefix("workload-").tempdir()?;
         let mut command = Command::new(&binaries.sim);
         command
@@ -94,6 +99,14 @@ impl Workload {
             ensure!(reached || !self.process.has_ended()?, "the workload ended before phase `{phase}`");
             Ok(reached.then_some(()))
         })
+    }
+
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        self.process.has_ended()
     }
 
     /// What it has logged so far.

@@ -22,7 +22,7 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     let objects = build_ebpf::build(workspace)?;
-    let Binaries { agent, sim, sim_libraries } = release_binaries(workspace, Some(&objects))?;
+    let Binaries { agent, sim, sim_libraries, .. } = release_binaries(workspace, Some(&objects))?;
 
     let (cargo, filter) = (cargo(), filter.as_slice());
     let command = cmd!(
