@@ -36,12 +36,11 @@ impl Cgroup {
         let mounts = fs::read_to_string("/proc/self/mounts").context("cannot read the mounts")?;
         mounts
             .lines()
-            .filter_map(|line| {
+            .find_map(|line| {
                 let mut fields = line.split(' ');
                 let (point, kind) = (fields.nth(1)?, fields.next()?);
                 (kind == "cgroup2").then(|| PathBuf::from(point))
             })
-            .next()
             .context("no cgroup2 mount")
     }
 

@@ -64,7 +64,7 @@ impl Run {
         assert!(!fs::read_to_string("/proc/mounts")?.contains(&*scratch.path().to_string_lossy()));
         for cgroup in fs::read_dir(Cgroup::mount()?)? {
             let name = cgroup?.file_name();
-            assert!(!name.to_string_lossy().starts_with(&cgroups), "{name:?}");
+            assert!(!name.to_string_lossy().starts_with(&cgroups), "{}", name.display());
         }
         Ok((output.status.code(), output.stdout))
     }

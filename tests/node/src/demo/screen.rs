@@ -85,7 +85,7 @@ impl Screen {
             // Long lines are cut rather than wrapped, so that the number of lines to go back over is known.
             text.push_str("\x1b[?7l");
             if self.drawn_lines > 0 {
-                text.push_str(&format!("\x1b[{}A\x1b[J", self.drawn_lines));
+                text.extend(["\x1b[", &self.drawn_lines.to_string(), "A\x1b[J"]);
             }
         }
         text.push('\n');

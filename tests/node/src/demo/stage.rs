@@ -1,6 +1,7 @@
 //! The node that the demo plays on, and what it lacks.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     path::Path,
     process::{Command, Stdio},
@@ -27,6 +28,8 @@ pub(super) struct Stage {
     /// Whether the agent says that it sees calls.
     pub(super) has_probes: bool,
     pub(super) missing: Vec<Skipped>,
+    /// Copies of libcuda that the agent has probed and that are not the simulated machine's.
+    pub(super) strangers: BTreeSet<String>,
     _site: Site,
     files: TempDir,
 }
@@ -55,7 +58,17 @@ impl Stage {
         }
         skip("cgroups", why_no_cgroups);
         skip("pinning", why_no_bpffs.filter(|_| has_probes));
-        Ok(Self { crew, agent, machine, has_probes, missing, _site: site, files })
+        Ok(Self { crew, agent, machine, has_probes, missing, strangers: BTreeSet::new(), _site: site, files })
+    }
+
+    /// Adds to [`Self::strangers`] what the agent probes now.
+    pub(super) fn look_for_strangers(&mut self) -> Result<()> {
+        let status = self.agent.status()?;
+        let libraries = status["probes"]["libraries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let paths = libraries.iter().filter_map(|library| library["path"].as_str());
+        let own = self.machine.libcuda();
+        self.strangers.extend(paths.filter(|path| Path::new(path) != own).map(str::to_owned));
+        Ok(())
     }
 
     /// The end of what the agent has logged, for an error that it may explain.

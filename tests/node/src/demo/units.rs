@@ -64,7 +64,7 @@ mod tests {
     fn numbers_are_short_and_have_units() {
         assert_eq!(bytes(0.0), "0 B");
         assert_eq!(bytes(1536.0), "1.5 KiB");
-        assert_eq!(bytes(512.0 * 1048576.0), "512 MiB");
+        assert_eq!(bytes(512.0 * 1_048_576.0), "512 MiB");
         assert_eq!(bytes_per_second(0.0), "0");
         assert_eq!(bytes_per_second(4096.0), "4 KiB/s");
         assert_eq!(percent(0.256), "26 %");
