@@ -100,7 +100,12 @@ pub(super) fn lines(charges: &[Charge], indices: &[(String, u32)], paint: Paint)
         ("CHARGED BY THE DRIVER", Right),
         ("", Left),
     ]);
-    for charge in charges {
+    let mut sorted: Vec<&Charge> = charges.iter().collect();
+    sorted.sort_by_key(|charge| {
+        let tenant = charges.iter().position(|other| other.tenant == charge.tenant);
+        (tenant, indices.iter().position(|(uuid, _)| *uuid == charge.gpu))
+    });
+    for charge in sorted {
         let (mark, tone) = if charge.agrees() { ("\u{2713}", Tone::Good) } else { ("\u{2717}", Tone::Bad) };
         table.push(vec![
             Cell::new(charge.tenant),
