@@ -130,9 +130,12 @@ fn introduce(screen: &mut Screen, stage: &Stage, options: &Options) -> io::Resul
         screen.say(&line)?;
     }
     if !stage.has_probes {
-        screen.say(
-            "Calls are not seen, so launches, copies and waits stay unknown (-); what the driver charges is.",
-        )?;
+        screen.say("Calls are not seen: launches, copies and waits stay unknown (-), what the driver charges is known.")?;
+        if !rustix::process::geteuid().is_root() {
+            screen.say(
+                "BPF programs need root, or CAP_BPF and CAP_PERFMON: run it as root to see every call.",
+            )?;
+        }
     }
     screen.say(&format!("Metrics: http://{}/metrics", stage.agent.address()))?;
     let length = if options.serve { "until Ctrl-C".to_owned() } else { format!("for {} s", options.seconds) };
