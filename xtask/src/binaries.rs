@@ -20,15 +20,17 @@ pub(crate) struct Binaries {
     pub(crate) sim: PathBuf,
     /// The folder with the test double's libraries, as `gpu-sim install --lib-dir` takes it.
     pub(crate) sim_libraries: PathBuf,
+    /// The demo.
+    pub(crate) demo: PathBuf,
 }
 
-/// Builds the agent and the test double in release; an agent without the given object would be an error.
+/// Builds the agent, the test double and what starts them in release; an agent without the given object would be an error.
 ///
 /// With `None` the agent is built with whatever object an earlier build has left, or with none.
 pub(crate) fn release_binaries(workspace: &Workspace, object: Option<&Objects>) -> Result<Binaries> {
     let cargo = cargo();
     let packages: Vec<_> =
-        ["gpu-agent"].iter().chain(&TEST_DOUBLE).flat_map(|name| ["--package", name]).collect();
+        ["gpu-agent", "node-tests"].iter().chain(&TEST_DOUBLE).flat_map(|name| ["--package", name]).collect();
     let mut command = cmd!(workspace.shell, "{cargo} build --release {packages...}").quiet();
     if object.is_some() {
         command = command.env("GPU_AGENT_REQUIRE_BPF", "1");
@@ -36,7 +38,8 @@ pub(crate) fn release_binaries(workspace: &Workspace, object: Option<&Objects>) 
     command.run().context("failed to build the release binaries")?;
 
     let folder = workspace.target.join("release");
-    Ok(Binaries { agent: folder.join("gpu-agent"), sim: folder.join("gpu-sim"), sim_libraries: folder })
+    let [agent, sim, demo] = ["gpu-agent", "gpu-sim", "node-demo"].map(|name| folder.join(name));
+    Ok(Binaries { agent, sim, sim_libraries: folder, demo })
 }
 
 /// Builds the test double in debug, whose libraries other crates' unit tests load.

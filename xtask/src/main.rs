@@ -8,6 +8,7 @@
 mod binaries;
 mod build_ebpf;
 mod ci;
+mod demo;
 mod docs;
 mod lint;
 mod setup;
@@ -35,6 +36,7 @@ struct Cli {
 enum Command {
     Setup(setup::Options),
     BuildEbpf(build_ebpf::Options),
+    Demo(demo::Options),
     Test(test::Options),
     Lint(lint::Options),
     Docs(docs::Options),
@@ -58,6 +60,7 @@ fn try_main(cli: Cli) -> Result<ExitCode> {
     match command {
         Command::Setup(options) => setup::run(&options, &workspace),
         Command::BuildEbpf(options) => build_ebpf::run(&options, &workspace),
+        Command::Demo(options) => demo::run(&options, &workspace),
         Command::Test(options) => test::run(&options, &workspace),
         Command::Lint(options) => lint::run(&options, &workspace),
         Command::Docs(options) => docs::run(&options, &workspace),

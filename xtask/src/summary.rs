@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -71,6 +71,11 @@ impl Output {
         rustix::stdio::dup2_stdout(io::stderr())
             .context("failed to point standard output at standard error")?;
         Ok(Self { json: Some(File::from(stdout)) })
+    }
+
+    /// What was standard output when the command began, for a program that prints the summary itself.
+    pub(crate) fn into_stdio(self) -> Stdio {
+        self.json.map_or_else(Stdio::inherit, Stdio::from)
     }
 
     /// Prints the summary where it was asked for.

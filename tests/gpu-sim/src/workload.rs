@@ -12,6 +12,7 @@ mod log;
 mod pace;
 mod phase;
 mod session;
+mod stop;
 
 pub use error::WorkloadError;
 
@@ -126,8 +127,9 @@ pub enum Via {
     GetProcAddress,
 }
 
-/// Runs a workload.
+/// Runs a workload; SIGTERM ends its work early, and everything that follows the work as usual.
 pub fn run(options: &Options) -> Result<(), WorkloadError> {
+    stop::on_sigterm().map_err(WorkloadError::Signal)?;
     let name = options.kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let log = Arc::new(Log::new(name, options.log.clone()));
     let mut phases = Phases::new(options.phase_file.as_deref(), Arc::clone(&log))?;

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result};
@@ -17,8 +17,9 @@ use crate::{
 /// What stays when an agent is restarted: its state directory and its BPF file system.
 #[derive(Debug)]
 pub struct Site {
+    // Before the directory, which cannot be removed with a mount in it.
+    bpffs: Option<Mount>,
     directory: TempDir,
-    bpffs: Mount,
 }
 
 impl Site {
@@ -29,7 +30,16 @@ impl Site {
     pub fn new() -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("gpu-agent-").tempdir()?;
         let bpffs = Mount::bpffs(&directory.path().join("bpffs"))?;
-        Ok(Self { directory, bpffs })
+        Ok(Self { directory, bpffs: Some(bpffs) })
+    }
+
+    /// A node without a BPF file system: nothing can be pinned.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn without_bpffs() -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("gpu-agent-").tempdir()?;
+        Ok(Self { directory, bpffs: None })
     }
 
     /// The agent's state directory.
@@ -37,9 +47,9 @@ impl Site {
         self.directory.path().join("state")
     }
 
-    /// The BPF file system.
-    pub fn bpffs(&self) -> &Path {
-        self.bpffs.point()
+    /// The BPF file system, where there is one.
+    pub fn bpffs(&self) -> Option<&Path> {
+        self.bpffs.as_ref().map(Mount::point)
     }
 }
 
@@ -56,19 +66,34 @@ impl Agent {
     /// # Errors
     /// When it does not come up.
     pub fn start(binaries: &Binaries, site: &Site, machine: &Machine, arguments: &[&str]) -> Result<Self> {
+        Self::start_with_log(binaries, site, machine, arguments, Stdio::inherit())
+    }
+
+    /// The same, with a place for what it logs.
+    ///
+    /// # Errors
+    /// When it does not come up.
+    pub fn start_with_log(
+        binaries: &Binaries,
+        site: &Site,
+        machine: &Machine,
+        arguments: &[&str],
+        log: Stdio,
+    ) -> Result<Self> {
         let mut command = Command::new(&binaries.agent);
+        command.arg("run").arg("--state-dir").arg(site.state());
+        match site.bpffs() {
+            Some(bpffs) => command.arg("--bpffs").arg(bpffs),
+            None => command.args(["--disable", "pinning"]),
+        };
         command
-            .arg("run")
-            .arg("--state-dir")
-            .arg(site.state())
-            .arg("--bpffs")
-            .arg(site.bpffs())
             .arg("--nvml-library")
             .arg(machine.nvml())
             .args(["--listen", "127.0.0.1:0", "--interval", "200ms", "--probe-rescan-interval", "200ms"])
             .args(arguments)
             // The NVML double finds its machine by it; the agent does not look at it.
-            .env("GPU_SIM_MACHINE", machine.directory());
+            .env("GPU_SIM_MACHINE", machine.directory())
+            .stderr(log);
         let address_file = site.state().join("address");
         match std::fs::remove_file(&address_file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),

@@ -54,6 +54,16 @@ impl Cgroup {
         &self.below_root
     }
 
+    /// Whether this process may put others into it.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn check_writable(&self) -> Result<()> {
+        let procs = self.path.join("cgroup.procs");
+        let opened = fs::OpenOptions::new().write(true).open(&procs);
+        opened.map(drop).with_context(|| format!("cannot write `{}`", procs.display()))
+    }
+
     /// Makes a cgroup inside it.
     ///
     /// # Errors

@@ -37,10 +37,20 @@ pub enum Lives {
 /// Compares everything that the truth logs of one tenant say with the agent's metrics, and finds what the agent
 /// reports beyond it.
 pub fn tenant(metrics: &Metrics, tenant: &str, truths: &[&Truth], lives: Lives) -> Vec<Row> {
-    let mut by_gpu: BTreeMap<String, GpuTruth> = BTreeMap::new();
-    for truth in truths {
+    let truths: Vec<_> = truths.iter().map(|truth| (*truth, lives)).collect();
+    tenant_with_lives(metrics, tenant, &truths)
+}
+
+/// The same for a tenant of whose processes some run and some have ended.
+pub fn tenant_with_lives(metrics: &Metrics, tenant: &str, truths: &[(&Truth, Lives)]) -> Vec<Row> {
+    let mut by_gpu: BTreeMap<String, Logged> = BTreeMap::new();
+    for (truth, lives) in truths {
         for (gpu, part) in &truth.gpus {
-            add(by_gpu.entry(gpu.clone()).or_default(), part);
+            let logged = by_gpu.entry(gpu.clone()).or_default();
+            add(&mut logged.all, part);
+            if *lives == Lives::Running {
+                add(&mut logged.running, part);
+            }
         }
     }
     // GPUs that only the agent has would be use that nobody made.
@@ -51,7 +61,15 @@ pub fn tenant(metrics: &Metrics, tenant: &str, truths: &[&Truth], lives: Lives) 
             by_gpu.entry(gpu.clone()).or_default();
         }
     }
-    by_gpu.iter().flat_map(|(gpu, truth)| rows(metrics, tenant, gpu, truth, lives)).collect()
+    by_gpu.iter().flat_map(|(gpu, logged)| rows(metrics, tenant, gpu, logged)).collect()
+}
+
+/// What was logged for one tenant and GPU.
+#[derive(Default)]
+struct Logged {
+    all: GpuTruth,
+    /// The part of the processes that still run.
+    running: GpuTruth,
 }
 
 impl std::fmt::Display for Row {
@@ -77,7 +95,8 @@ pub fn losses(metrics: &Metrics) -> BTreeMap<String, f64> {
         .collect()
 }
 
-fn rows(metrics: &Metrics, tenant: &str, gpu: &str, truth: &GpuTruth, lives: Lives) -> Vec<Row> {
+fn rows(metrics: &Metrics, tenant: &str, gpu: &str, logged: &Logged) -> Vec<Row> {
+    let truth = &logged.all;
     let mut rows = Vec::new();
     let mut row = |name: &str, further: &[(&str, &str)], logged: u64| {
         let mut labels = vec![("gpu_tenant_name", tenant), ("hw_id", gpu)];
@@ -94,10 +113,8 @@ fn rows(metrics: &Metrics, tenant: &str, gpu: &str, truth: &GpuTruth, lives: Liv
     for kind in MEMORY {
         let part = truth.memory.get(&kind).copied().unwrap_or_default();
         let label = [("gpu_memory_kind", memory_label(kind))];
-        let (held, reclaimed) = match lives {
-            Lives::Running => (part.held_bytes, 0),
-            Lives::Ended => (0, part.held_bytes),
-        };
+        let held = logged.running.memory.get(&kind).map_or(0, |memory| memory.held_bytes);
+        let reclaimed = part.held_bytes - held;
         row("gpu_tenant_memory_allocations_total", &label, part.allocations);
         row("gpu_tenant_memory_allocated_bytes_total", &label, part.allocated_bytes);
         row("gpu_tenant_memory_freed_bytes_total", &label, part.freed_bytes);

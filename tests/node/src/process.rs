@@ -25,6 +25,8 @@ impl Process {
     /// When it cannot be started.
     pub fn start(name: &str, mut command: Command, cgroup: Option<&Path>) -> Result<Self> {
         let procs = cgroup.map(|cgroup| cgroup.join("cgroup.procs"));
+        // Ctrl-C reaches every process of the foreground group: children are to be ended by their owner, in its order.
+        command.process_group(0);
         // SAFETY: between fork and exec the closure only calls `prctl`, and opens and writes one file, whose path
         // was allocated before.
         unsafe {

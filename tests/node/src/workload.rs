@@ -101,6 +101,14 @@ impl Workload {
         })
     }
 
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        self.process.has_ended()
+    }
+
     /// What it has logged so far.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(crate) fn run(workspace: &Workspace, required: bool, filter: Option<&str>) -
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     let objects = build_ebpf::build(workspace)?;
-    let Binaries { agent, sim, sim_libraries } = release_binaries(workspace, Some(&objects))?;
+    let Binaries { agent, sim, sim_libraries, .. } = release_binaries(workspace, Some(&objects))?;
 
     let peers = peers::environment(&cache_folder()?);
     let require_peers = (required || peers.len() == peers::COUNT).then_some((peers::REQUIRE, "1"));

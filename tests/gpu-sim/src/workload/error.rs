@@ -19,6 +19,8 @@ pub enum WorkloadError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot handle SIGTERM")]
+    Signal(#[source] io::Error),
     #[error("cannot fork")]
     Fork(#[source] io::Error),
     #[error("the forked child ended with status {status:#x}, expected 0")]

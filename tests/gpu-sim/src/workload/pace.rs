@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Options;
+use super::{Options, stop};
 
 /// Ends a loop after a number of rounds or a time, and keeps a rate.
 pub(super) struct Pace {
@@ -33,7 +33,8 @@ impl Pace {
 
     /// Waits for `factor` intervals since the last round.
     pub(super) fn next_after(&mut self, factor: f64) -> bool {
-        if self.rounds_left == 0 || self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if self.rounds_left == 0 || late || stop::is_requested() {
             return false;
         }
         self.rounds_left -= 1;
