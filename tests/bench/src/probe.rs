@@ -76,13 +76,12 @@ enum Feature {
 /// What keeps the programs from being loaded, or the process from making its calls.
 pub(crate) fn run(options: &Options) -> Result<Report> {
     let baseline = fs::read(baseline_path(options)?).context("cannot read the comparison programs")?;
-    let mut session = Session::start(
-        &baseline,
-        !options.disable.contains(&Feature::UprobeMulti),
-        options.sabotage,
-    )?;
+    let mut session =
+        Session::start(&baseline, !options.disable.contains(&Feature::UprobeMulti), options.sabotage)?;
 
-    let rounds = Rounds::measure(options.rounds, |variant| session.visit(variant, options.launches))?;
+    let rounds = Rounds::measure(options.rounds, |variant| {
+        session.with(variant, |session| session.launches(options.launches))
+    })?;
     let program_time = program_time::measure(&mut session, options.launches)?;
     let events = session.events_per_call()?;
     let attach_time = attach_time::measure(&mut session)?;

@@ -158,8 +158,7 @@ impl Report {
             text += format!("{a:name$}  {b:>value$}  {c:budget$}  {d}").trim_end();
             text.push('\n');
         }
-        let skipped =
-            self.skipped.iter().map(|Skipped { what, why }| format!("skipped {what}: {why}"));
+        let skipped = self.skipped.iter().map(|Skipped { what, why }| format!("skipped {what}: {why}"));
         for line in skipped.chain(self.notes.iter().map(|note| format!("note: {note}"))) {
             text = text + &line + "\n";
         }

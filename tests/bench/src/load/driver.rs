@@ -79,21 +79,16 @@ impl Driver {
     pub(crate) fn start(path: &Path) -> Result<Self> {
         let library = Library::open(path)?;
         let initialise = function!(library, c"cuInit" as unsafe extern "C" fn(u32) -> u32);
-        let retain = function!(
-            library,
-            c"cuDevicePrimaryCtxRetain" as unsafe extern "C" fn(*mut u64, i32) -> u32
-        );
+        let retain =
+            function!(library, c"cuDevicePrimaryCtxRetain" as unsafe extern "C" fn(*mut u64, i32) -> u32);
         let set_current = function!(library, c"cuCtxSetCurrent" as unsafe extern "C" fn(u64) -> u32);
-        let load = function!(
-            library,
-            c"cuModuleLoadData" as unsafe extern "C" fn(*mut u64, *const c_void) -> u32
-        );
+        let load =
+            function!(library, c"cuModuleLoadData" as unsafe extern "C" fn(*mut u64, *const c_void) -> u32);
         let get_function = function!(
             library,
             c"cuModuleGetFunction" as unsafe extern "C" fn(*mut u64, u64, *const c_char) -> u32
         );
-        let allocate =
-            function!(library, c"cuMemAlloc_v2" as unsafe extern "C" fn(*mut u64, usize) -> u32);
+        let allocate = function!(library, c"cuMemAlloc_v2" as unsafe extern "C" fn(*mut u64, usize) -> u32);
 
         let (mut context, mut module, mut kernel, mut buffer) = (0, 0, 0, 0);
         // SAFETY: the call takes no pointers.

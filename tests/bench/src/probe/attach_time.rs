@@ -62,8 +62,7 @@ pub(super) fn measure(session: &mut Session) -> Result<AttachTime> {
     })?;
     // One at the entry and one at the return.
     let probes = 2.0 * some.len() as f64;
-    let perf_event =
-        Times { attach_ms: times.attach_ms / probes, detach_ms: times.detach_ms / probes };
+    let perf_event = Times { attach_ms: times.attach_ms / probes, detach_ms: times.detach_ms / probes };
     Ok(AttachTime { functions: points.len() as u64, multi, perf_event })
 }
 

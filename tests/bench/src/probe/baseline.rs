@@ -93,7 +93,11 @@ impl Baseline {
             let at_return = *name == LEAVE_EMPTY;
             Ok(Link::Multi(multi.attach(name, file, &[offset], &[0], at_return)?))
         };
-        programs.iter().map(attach).collect::<Result<_>>().context("the comparison programs cannot be attached")
+        programs
+            .iter()
+            .map(attach)
+            .collect::<Result<_>>()
+            .context("the comparison programs cannot be attached")
     }
 
     /// How often a program ran.
@@ -103,7 +107,9 @@ impl Baseline {
     pub(super) fn runs(&self, name: &str) -> Result<ProgramRuns> {
         let descriptor = match &self.multi {
             Some(multi) => multi.descriptor(name),
-            None => self.ebpf.program(name).and_then(|program| program.fd().ok()).map(|program| program.as_fd()),
+            None => {
+                self.ebpf.program(name).and_then(|program| program.fd().ok()).map(|program| program.as_fd())
+            }
         };
         let descriptor = descriptor.with_context(|| format!("the object has no program `{name}`"))?;
         syscall::program_runs(descriptor).with_context(|| format!("`{name}` has no statistics"))

@@ -37,7 +37,9 @@ pub(super) struct Session {
     /// Every function of the library.
     pub(super) points: Vec<AttachPoint>,
     launch_point: AttachPoint,
-    /// Launches made while our programs should have been attached.
+    /// Whether our programs should be attached.
+    observed: bool,
+    /// Launches made while they should have been.
     launches_made: u64,
     _machine: Machine,
 }
@@ -62,34 +64,61 @@ impl Session {
         let library = LibraryId { device: metadata.dev(), inode: metadata.ino() };
         let points = elf::functions(&opened)?.points;
         // The first launch function that is looked for is the one that the process calls.
-        let launch_point =
-            points.iter().find(|point| point.call == Function::Launch).copied().context("no launch function")?;
+        let launch_point = points
+            .iter()
+            .find(|point| point.call == Function::Launch)
+            .copied()
+            .context("no launch function")?;
 
         let subject = Subject::load(uprobe_multi, library, file, sabotage)?;
         let baseline = Baseline::load(baseline, subject.mechanism().0)?;
         let workload = Workload::start(&machine, subject.file())?;
-        Ok(Self { subject, baseline, workload, points, launch_point, launches_made: 0, _machine: machine })
+        Ok(Self {
+            subject,
+            baseline,
+            workload,
+            points,
+            launch_point,
+            observed: false,
+            launches_made: 0,
+            _machine: machine,
+        })
     }
 
     pub(super) fn mechanism(&self) -> (Mechanism, Option<&str>) {
         self.subject.mechanism()
     }
 
-    /// Makes launches with a variant attached; returns nanoseconds per launch.
-    pub(super) fn visit(&mut self, variant: Variant, launches: u64) -> Result<f64> {
+    /// Attaches a variant, warms up, runs something and detaches.
+    pub(super) fn with<T>(
+        &mut self,
+        variant: Variant,
+        run: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let programs: &[&str] = match variant {
             Variant::Ours => {
                 self.subject.attach(&mut self.baseline, &[self.launch_point])?;
-                let time = self.observed_launches(launches);
+                self.observed = true;
+                let result = self.launches(WARM_UP).and_then(|_| run(self));
+                self.observed = false;
                 self.subject.detach();
-                return time;
+                return result;
             }
             Variant::Empty => &[ENTER_EMPTY, LEAVE_EMPTY],
             Variant::Event => &[ENTER_EVENT, LEAVE_EMPTY],
             Variant::Plain => &[],
         };
         let _links = self.baseline.attach(programs, self.subject.file(), self.launch_point.offset)?;
-        self.launches(launches)
+        self.launches(WARM_UP)?;
+        run(self)
+    }
+
+    /// Makes launches; returns nanoseconds per launch.
+    pub(super) fn launches(&mut self, launches: u64) -> Result<f64> {
+        if self.observed {
+            self.launches_made += launches;
+        }
+        self.workload.make(Call::Launch, launches)
     }
 
     /// Records in the agent's rings for each call of the three kinds that must not send any.
@@ -121,15 +150,5 @@ impl Session {
             self.launches_made += WARM_UP + EVENT_CALLS;
         }
         Ok(records as f64 / EVENT_CALLS as f64)
-    }
-
-    fn observed_launches(&mut self, launches: u64) -> Result<f64> {
-        self.launches_made += WARM_UP + launches;
-        self.launches(launches)
-    }
-
-    fn launches(&mut self, launches: u64) -> Result<f64> {
-        self.workload.make(Call::Launch, WARM_UP)?;
-        self.workload.make(Call::Launch, launches)
     }
 }

@@ -86,7 +86,9 @@ impl Subject {
 
     /// Attaches the agent's programs.
     pub(super) fn attach_unspoilt(&mut self, points: &[AttachPoint]) -> Result<()> {
-        self.kernel.attach(self.library, &self.file, points).context("the agent's programs cannot be attached")
+        self.kernel
+            .attach(self.library, &self.file, points)
+            .context("the agent's programs cannot be attached")
     }
 
     pub(super) fn detach(&mut self) {
