@@ -8,21 +8,21 @@ use xshell::cmd;
 
 use super::level::Outcome;
 use super::runner::{self, Closes};
-use crate::binaries::{Binaries, release_binaries};
+use crate::binaries::release_binaries;
 use crate::build_ebpf;
 use crate::setup::peers;
 use crate::workspace::{Workspace, cache_folder, cargo};
 
 /// Runs the tests of the crate `node-tests`, one after the other because they share the kernel.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome> {
-    if let Some(why) = Machine::look().lacks() {
+    if let Some(why) = lacks() {
         return Ok(Outcome::Skipped(why));
     }
     if let Err(error) = build_ebpf::require_toolchain() {
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     let objects = build_ebpf::build(workspace)?;
-    let Binaries { agent, sim, sim_libraries } = release_binaries(workspace, Some(&objects))?;
+    let binaries = release_binaries(workspace, Some(&objects))?;
 
     let (cargo, filter) = (cargo(), filter.as_slice());
     let command = cmd!(
@@ -30,11 +30,14 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<Outcome
         "{cargo} test --package node-tests --no-fail-fast {filter...} -- --test-threads=1"
     )
     .quiet()
-    .env("GPUSTACK_TEST_AGENT", agent)
-    .env("GPUSTACK_TEST_SIM", sim)
-    .env("GPUSTACK_TEST_SIM_LIBRARIES", sim_libraries)
+    .envs(binaries.environment(&objects))
     .envs(peers::environment(&cache_folder()?));
     Ok(Outcome::Ran(runner::run(command, Closes::OnStdout)?))
+}
+
+/// The first thing that keeps BPF programs and tenants' cgroups from being used here.
+pub(crate) fn lacks() -> Option<String> {
+    Machine::look().lacks()
 }
 
 /// What decides whether BPF programs can be loaded and processes put into cgroups.
