@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options, workspace: &Workspace) -> Result<ExitCode> 
         Err(error) => (None, Some(format!("{error:#}"))),
     };
     println!("Building the agent and the simulated GPUs in release mode; the first time this takes minutes");
-    let Binaries { agent, sim, sim_libraries, demo: program } =
+    let Binaries { agent, sim, sim_libraries, demo: program, .. } =
         release_binaries(workspace, objects.as_ref())?;
     let mut demo = Command::new(&program);
     demo.env("GPUSTACK_TEST_AGENT", agent)

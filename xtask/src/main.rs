@@ -5,6 +5,7 @@
     reason = "the program's purpose is to talk to the person who started it"
 )]
 
+mod bench;
 mod binaries;
 mod build_ebpf;
 mod ci;
@@ -38,6 +39,7 @@ enum Command {
     BuildEbpf(build_ebpf::Options),
     Demo(demo::Options),
     Test(test::Options),
+    Bench(bench::Options),
     Lint(lint::Options),
     Docs(docs::Options),
     Ci(ci::Options),
@@ -62,6 +64,7 @@ fn try_main(cli: Cli) -> Result<ExitCode> {
         Command::BuildEbpf(options) => build_ebpf::run(&options, &workspace),
         Command::Demo(options) => demo::run(&options, &workspace),
         Command::Test(options) => test::run(&options, &workspace),
+        Command::Bench(options) => bench::run(&options, &workspace),
         Command::Lint(options) => lint::run(&options, &workspace),
         Command::Docs(options) => docs::run(&options, &workspace),
         Command::Ci(options) => ci::run(&options, &workspace),

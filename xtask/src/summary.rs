@@ -6,10 +6,10 @@ use std::io::{self, Write as _};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a command found out. `ok` is false when a budget is missed or a check failed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) ok: bool,
     pub(crate) figures: BTreeMap<String, Figure>,
@@ -18,14 +18,15 @@ pub(crate) struct Summary {
 }
 
 /// A measured number; its unit is in its name.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Figure {
     Count(u64),
+    Measure(f64),
 }
 
 /// Something that was not done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Skipped {
     pub(crate) what: String,
     pub(crate) why: String,
@@ -102,5 +103,12 @@ mod tests {
             serde_json::to_string(&summary).unwrap(),
             r#"{"ok":true,"figures":{"failed":0},"skipped":[{"what":"node","why":"needs root"}],"notes":["one note"]}"#
         );
+    }
+
+    #[test]
+    fn a_summary_of_another_program_is_passed_on_unchanged() {
+        let text = r#"{"ok":false,"figures":{"made":7,"per_call":0.0,"ratio":1.25},"skipped":[],"notes":[]}"#;
+        let summary: Summary = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&summary).unwrap(), text);
     }
 }

@@ -1,7 +1,7 @@
 //! `test`: every level of tests that this machine can run.
 
 pub(crate) mod level;
-mod node;
+pub(crate) mod node;
 mod runner;
 mod tally;
 mod unit;

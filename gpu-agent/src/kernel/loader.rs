@@ -228,6 +228,15 @@ impl Kernel {
         self.ebpf.map(name).and_then(map_data).map(|data| data.fd().as_fd()).ok_or(KernelError::Missing(name))
     }
 
+    /// The descriptor of a uprobe program, for its statistics.
+    pub fn program(&self, name: &'static str) -> Result<BorrowedFd<'_>, KernelError> {
+        let loaded = match &self.multi {
+            Some(multi) => multi.descriptor(name),
+            None => self.ebpf.program(name).and_then(|program| program.fd().ok()).map(|program| program.as_fd()),
+        };
+        loaded.ok_or(KernelError::Missing(name))
+    }
+
     /// Takes a ring buffer out; the second call for one ring fails.
     pub fn take_ring(&mut self, name: &'static str) -> Result<RingBuf<MapData>, KernelError> {
         let map = self.ebpf.take_map(name).ok_or(KernelError::Missing(name))?;

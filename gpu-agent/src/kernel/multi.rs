@@ -73,6 +73,11 @@ impl MultiPrograms {
         self.programs.values().map(OwnedFd::as_fd)
     }
 
+    /// The descriptor of one program; `None` for a program that was not loaded.
+    pub fn descriptor(&self, program: &str) -> Option<BorrowedFd<'_>> {
+        self.programs.get(program).map(OwnedFd::as_fd)
+    }
+
     /// Attaches one program to every offset of a file, with a cookie for each.
     ///
     /// # Errors
@@ -85,8 +90,8 @@ impl MultiPrograms {
         cookies: &[u64],
         at_return: bool,
     ) -> io::Result<OwnedFd> {
-        let descriptor = self.programs.get(program).ok_or(io::ErrorKind::NotFound)?;
-        syscall::link_uprobe_multi(descriptor.as_fd(), file, offsets, cookies, at_return)
+        let descriptor = self.descriptor(program).ok_or(io::ErrorKind::NotFound)?;
+        syscall::link_uprobe_multi(descriptor, file, offsets, cookies, at_return)
     }
 }
 

@@ -8,7 +8,7 @@ use xshell::cmd;
 
 use super::level::Outcome;
 use super::runner::{self, Closes};
-use crate::binaries::{Binaries, release_binaries};
+use crate::binaries::release_binaries;
 use crate::build_ebpf;
 use crate::setup::peers;
 use crate::workspace::{Workspace, cache_folder, cargo};
@@ -17,14 +17,14 @@ use crate::workspace::{Workspace, cache_folder, cargo};
 ///
 /// Tests that need a peer may skip themselves only where setup could not get it and the level is not `required`.
 pub(crate) fn run(workspace: &Workspace, required: bool, filter: Option<&str>) -> Result<Outcome> {
-    if let Some(why) = Machine::look().lacks() {
+    if let Some(why) = lacks() {
         return Ok(Outcome::Skipped(why));
     }
     if let Err(error) = build_ebpf::require_toolchain() {
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     let objects = build_ebpf::build(workspace)?;
-    let Binaries { agent, sim, sim_libraries, .. } = release_binaries(workspace, Some(&objects))?;
+    let binaries = release_binaries(workspace, Some(&objects))?;
 
     let peers = peers::environment(&cache_folder()?);
     let require_peers = (required || peers.len() == peers::COUNT).then_some((peers::REQUIRE, "1"));
@@ -34,12 +34,15 @@ pub(crate) fn run(workspace: &Workspace, required: bool, filter: Option<&str>) -
         "{cargo} test --package node-tests --no-fail-fast {filter...} -- --test-threads=1"
     )
     .quiet()
-    .env("GPUSTACK_TEST_AGENT", agent)
-    .env("GPUSTACK_TEST_SIM", sim)
-    .env("GPUSTACK_TEST_SIM_LIBRARIES", sim_libraries)
+    .envs(binaries.environment(&objects))
     .envs(peers)
     .envs(require_peers);
     Ok(Outcome::Ran(runner::run(command, Closes::OnStdout)?))
+}
+
+/// The first thing that keeps BPF programs and tenants' cgroups from being used here.
+pub(crate) fn lacks() -> Option<String> {
+    Machine::look().lacks()
 }
 
 /// What decides whether BPF programs can be loaded and processes put into cgroups.
