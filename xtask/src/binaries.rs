@@ -32,12 +32,11 @@ pub(crate) struct Binaries {
 /// With `None` the agent is built with whatever object an earlier build has left, or with none.
 pub(crate) fn release_binaries(workspace: &Workspace, object: Option<&Objects>) -> Result<Binaries> {
     let cargo = cargo();
-    let packages: Vec<_> =
-        ["gpu-agent", "gpu-bench", "node-tests"]
-            .iter()
-            .chain(&TEST_DOUBLE)
-            .flat_map(|name| ["--package", name])
-            .collect();
+    let packages: Vec<_> = ["gpu-agent", "gpu-bench", "node-tests"]
+        .iter()
+        .chain(&TEST_DOUBLE)
+        .flat_map(|name| ["--package", name])
+        .collect();
     let mut command = cmd!(workspace.shell, "{cargo} build --release {packages...}").quiet();
     if object.is_some() {
         command = command.env("GPU_AGENT_REQUIRE_BPF", "1");

@@ -232,7 +232,9 @@ impl Kernel {
     pub fn program(&self, name: &'static str) -> Result<BorrowedFd<'_>, KernelError> {
         let loaded = match &self.multi {
             Some(multi) => multi.descriptor(name),
-            None => self.ebpf.program(name).and_then(|program| program.fd().ok()).map(|program| program.as_fd()),
+            None => {
+                self.ebpf.program(name).and_then(|program| program.fd().ok()).map(|program| program.as_fd())
+            }
         };
         loaded.ok_or(KernelError::Missing(name))
     }

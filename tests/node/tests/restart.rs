@@ -1,6 +1,6 @@
 //! Restarting the agent while tenants run neither loses nor doubles anything.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use node_tests::{
     agent::{Agent, Site},
     agree::agree,
@@ -97,7 +97,8 @@ fn without_pinning_what_is_held_stays_exact_and_the_gap_is_told() -> Result<()> 
     let (truth, leaked) = (holder.truth()?, leaking.truth()?);
     agree(&agent, &[(&cgroup, vec![&truth, &leaked])], Lives::Running)?;
     agent.stop()?;
-    assert!(!site.bpffs().join("gpu-agent").exists(), "nothing is pinned");
+    let bpffs = site.bpffs().context("a node-level test has a BPF file system")?;
+    assert!(!bpffs.join("gpu-agent").exists(), "nothing is pinned");
 
     let agent = Agent::start(&binaries, &site, &machine, &arguments)?;
     let metrics = agree(&agent, &[(&cgroup, vec![&truth, &leaked])], Lives::Running)?;
