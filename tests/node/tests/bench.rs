@@ -1,4 +1,5 @@
 //! The probe benchmark measures what it says, and each sabotage turns the figure red that it should.
+#![expect(clippy::float_cmp, reason = "what is compared are whole numbers, printed and read exactly")]
 
 use std::{
     collections::BTreeMap,
