@@ -44,8 +44,14 @@ pub(super) fn load_kernel(uprobe_multi: bool) -> Result<Kernel> {
     let object = BPF_OBJECT.context(
         "this program was built without the BPF object: run `cargo xtask build-ebpf`, then build again",
     )?;
-    let options =
-        Options { object, pins: None, uprobe_multi, tracepoints: false, map_entries: BTreeMap::new() };
+    let options = Options {
+        object,
+        pins: None,
+        uprobe_multi,
+        tracepoints: false,
+        diagnostics: false,
+        map_entries: BTreeMap::new(),
+    };
     Kernel::load(&options).context("the agent's programs cannot be loaded")
 }
 
