@@ -1,4 +1,5 @@
 //! Benchmarks that need the agent's own code. Each prints its figures against their budgets.
+#![expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
 
 mod load;
 mod probe;

@@ -30,7 +30,6 @@ impl From<f64> for Value {
 }
 
 impl Value {
-    #[expect(clippy::cast_precision_loss, reason = "budgets are small numbers")]
     fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,

@@ -94,7 +94,8 @@ mod tests {
         let rounds = Rounds(vec![[11.0, 10.0, 20.0, 1.0], [24.0, 20.0, 40.0, 2.0], [52.0, 40.0, 80.0, 4.0]]);
         let ratio = rounds.ratio(Variant::Ours, Variant::Empty).unwrap();
         assert_eq!(ratio, Spread { low: 1.1, median: 1.2, high: 1.2 });
-        assert_eq!(rounds.ratio(Variant::Event, Variant::Empty).unwrap().median, 2.0);
+        let ratio = rounds.ratio(Variant::Event, Variant::Empty).unwrap();
+        assert_eq!(ratio, Spread { low: 2.0, median: 2.0, high: 2.0 });
         assert_eq!(rounds.best_ns(Variant::Ours), Some(11.0));
     }
 
