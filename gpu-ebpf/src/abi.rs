@@ -18,6 +18,15 @@ pub const VERSION: u32 = 1;
 /// The device ordinal of a call whose context was never seen.
 pub const DEVICE_UNKNOWN: i32 = -1;
 
+/// Slots of the array `SLOTS`, a power of two: an array look-up is a few instructions where a hash look-up is a call.
+pub const SLOTS: u32 = 16_384;
+
+/// The slot that a thread may have.
+#[inline(always)]
+pub const fn slot_of(tid: u32) -> u32 {
+    tid & (SLOTS - 1)
+}
+
 /// Context stack entries that are remembered per thread; deeper pushes make the device unknown.
 pub const CONTEXT_STACK_DEPTH: usize = 8;
 
@@ -66,12 +75,24 @@ wire! {
 }
 
 wire! {
-    /// Per-thread state. Map `THREADS`, keyed by thread id (`u32`); only the thread itself writes it.
-    pub struct Thread[256] {
-        pub epoch_ns: u64,
+    /// Per-thread state; only the thread itself writes it.
+    ///
+    /// Array `SLOTS`, indexed by the low bits of the thread id ([`slot_of`]), for whoever has the slot; map
+    /// `THREADS`, keyed by thread id (`u32`), for those whose slot another thread has.
+    pub struct Thread[296] {
+        /// The thread that this is the state of; 0 in a slot that nobody has.
+        pub tid: u32,
         pub tgid: u32,
+        pub epoch_ns: u64,
+        /// cgroup v2 id, as of `cgroup_generation`.
+        pub cgroup_id: u64,
+        /// Value of `CGROUP_MOVES` when `cgroup_id` was read.
+        pub cgroup_generation: u64,
+        /// See [`crate::quick`].
+        pub quick: crate::quick::Quick,
         /// Device ordinal of the current context, or [`DEVICE_UNKNOWN`].
         pub device: i32,
+        pub pad: u32,
         pub in_flight: crate::inflight::InFlight,
         /// What a `free` that is under way took out of `ALLOCATIONS`, to be put back if the call fails.
         pub pending: Allocation,
@@ -385,6 +406,9 @@ impl Stat {
 pub mod maps {
     pub const PROCESSES: &str = "PROCESSES";
     pub const THREADS: &str = "THREADS";
+    pub const SLOTS: &str = "SLOTS";
+    pub const SLOT_OWNERS: &str = "SLOT_OWNERS";
+    pub const CGROUP_MOVES: &str = "CGROUP_MOVES";
     pub const CONTEXTS: &str = "CONTEXTS";
     pub const PRIMARY_CONTEXTS: &str = "PRIMARY";
     pub const ALLOCATIONS: &str = "ALLOCATIONS";

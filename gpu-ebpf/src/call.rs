@@ -310,7 +310,31 @@ calls!(
     PrimaryReset,
 );
 
+/// Calls that share a return program: small programs keep the verifier's work bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Nothing is called more often than launches, so their programs do nothing else.
+    Launch,
+    /// Graphs, waits, copies and memsets.
+    Work,
+    /// Allocations, frees and mappings.
+    Memory,
+    /// Contexts.
+    Context,
+}
+
 impl Call {
+    /// The programs that the call is handled by.
+    #[inline(always)]
+    pub const fn family(self) -> Family {
+        match self as u32 {
+            1 => Family::Launch,
+            2..40 => Family::Work,
+            40..80 => Family::Memory,
+            _ => Family::Context,
+        }
+    }
+
     /// The class under which a failure is counted.
     #[inline(always)]
     pub const fn class(self) -> Class {
@@ -348,6 +372,12 @@ mod tests {
         assert_eq!(Call::ImportPhysical.class(), Class::Allocate);
         assert_eq!(Call::Unmap.class(), Class::Free);
         assert_eq!(Call::PrimaryReset.class(), Class::Context);
+        assert_eq!(Call::Launch.family(), Family::Launch);
+        assert_eq!(Call::GraphLaunch.family(), Family::Work);
+        assert_eq!(Call::Memset2d32.family(), Family::Work);
+        assert_eq!(Call::Allocate.family(), Family::Memory);
+        assert_eq!(Call::Unmap.family(), Family::Memory);
+        assert_eq!(Call::Initialize.family(), Family::Context);
         for value in 0..8 {
             assert_eq!(Class::from_wire(value).map(|class| class as u32), Some(value));
         }

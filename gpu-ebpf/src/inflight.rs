@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct InFlight {
     /// Stack pointer at the entry, which points to the return address.
     pub stack_pointer: u64,
-    /// Monotonic clock at the entry.
+    /// Monotonic clock at the entry; 0 for a launch that is not timed.
     pub entered_ns: u64,
     /// A [`crate::call::Call`].
     pub call: u32,

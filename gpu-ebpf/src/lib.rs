@@ -15,4 +15,5 @@ pub mod call;
 pub mod descriptor;
 pub mod histogram;
 pub mod inflight;
+pub mod quick;
 pub mod symbols;

@@ -35,7 +35,7 @@ impl Dump {
     pub fn read(reader: Reader, kernel: &Kernel) -> Result<Self, ReadError> {
         Ok(Self {
             processes: reader.processes(kernel)?,
-            threads: reader.all(kernel, maps::THREADS)?,
+            threads: reader.threads(kernel)?,
             contexts: reader.all(kernel, maps::CONTEXTS)?,
             primary: reader.all(kernel, maps::PRIMARY_CONTEXTS)?,
             allocations: reader.allocations(kernel)?,
@@ -59,6 +59,8 @@ impl Dump {
             // Whatever call was under way has returned unseen.
             thread.in_flight.active = 0;
             thread.pending_valid = 0;
+            // The count of moves begins anew.
+            thread.cgroup_generation = u64::MAX;
         }
     }
 
@@ -215,6 +217,7 @@ mod tests {
         assert!(dump.allocations.is_empty());
         assert_eq!(dump.counters.len(), 2);
         assert_eq!(dump.threads[0].1.in_flight.active, 0, "the call under way ended unseen");
+        assert_eq!(dump.threads[0].1.cgroup_generation, u64::MAX, "its cgroup is asked for again");
     }
 
     proptest! {

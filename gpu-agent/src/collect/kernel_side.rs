@@ -193,6 +193,13 @@ impl KernelSide {
                 self.reader.remove(&self.kernel, maps::ALLOCATIONS, &key)?;
             }
         }
+        if !self.kernel.sees_ends() {
+            for (tid, thread) in self.reader.threads(&self.kernel)? {
+                if ended.contains(&(thread.tgid, thread.epoch_ns)) {
+                    self.reader.forget_thread(&self.kernel, tid)?;
+                }
+            }
+        }
         for map in [maps::CONTEXTS, maps::PRIMARY_CONTEXTS] {
             for (key, _) in self.reader.all::<ContextKey, gpu_ebpf::abi::Context>(&self.kernel, map)? {
                 if ended.contains(&(key.tgid, key.epoch_ns)) {

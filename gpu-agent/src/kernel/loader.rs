@@ -17,7 +17,11 @@ use aya::{
         uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope},
     },
 };
-use gpu_ebpf::{abi, abi::maps, call::Call};
+use gpu_ebpf::{
+    abi,
+    abi::maps,
+    call::{Call, Family},
+};
 use thiserror::Error;
 
 use super::{
@@ -32,25 +36,48 @@ use crate::{
     probe::library::{AttachPoint, LibraryId},
 };
 
-/// The uprobe programs: name, whether at the return, whether for launches.
-const PROBES: [(&str, bool, bool); 4] = [
-    ("enter_launch", false, true),
-    ("leave_launch", true, true),
-    ("enter_call", false, false),
-    ("leave_call", true, false),
+/// A uprobe program.
+struct Probe {
+    name: &'static str,
+    at_return: bool,
+    /// The calls that it is for; `None` for all that no other entry program takes.
+    family: Option<Family>,
+}
+
+const fn probe(name: &'static str, at_return: bool, family: Option<Family>) -> Probe {
+    Probe { name, at_return, family }
+}
+
+const PROBES: [Probe; 6] = [
+    probe("enter_launch", false, Some(Family::Launch)),
+    probe("leave_launch", true, Some(Family::Launch)),
+    probe("enter_call", false, None),
+    probe("leave_work", true, Some(Family::Work)),
+    probe("leave_memory", true, Some(Family::Memory)),
+    probe("leave_context", true, Some(Family::Context)),
 ];
 
+impl Probe {
+    fn is_for(&self, call: Call) -> bool {
+        self.family.map_or(call.family() != Family::Launch, |family| call.family() == family)
+    }
+}
+
 /// The raw tracepoint programs and their tracepoints.
-const TRACEPOINTS: [(&str, &str); 3] = [
+const TRACEPOINTS: [(&str, &str); 4] = [
     ("process_exit", "sched_process_exit"),
     ("process_exec", "sched_process_exec"),
     ("process_fork", "sched_process_fork"),
+    ("cgroup_attach", "cgroup_attach_task"),
 ];
 
 /// Maps that carry state over a restart.
-const PINNED_MAPS: [&str; 11] = [
+const PINNED_MAPS: [&str; 14] = [
     maps::PROCESSES,
     maps::THREADS,
+    maps::SLOTS,
+    maps::SLOT_OWNERS,
+    maps::CGROUP_MOVES,
     maps::CONTEXTS,
     maps::PRIMARY_CONTEXTS,
     maps::ALLOCATIONS,
@@ -258,9 +285,9 @@ impl Kernel {
             return Ok(());
         }
         let mut attached = Attached::default();
-        for (name, at_return, for_launches) in PROBES {
-            let chosen: Vec<&AttachPoint> =
-                points.iter().filter(|point| (point.call == Call::Launch) == for_launches).collect();
+        for probe in PROBES {
+            let Probe { name, at_return, .. } = probe;
+            let chosen: Vec<&AttachPoint> = points.iter().filter(|point| probe.is_for(point.call)).collect();
             if chosen.is_empty() {
                 continue;
             }
@@ -296,6 +323,11 @@ impl Kernel {
             syscall::program_runs(program.as_fd())
         });
         own.chain(adopted).filter_map(Result::ok).map(|runs| runs.recursion_misses).sum()
+    }
+
+    /// Whether the kernel tells of processes and threads that end.
+    pub fn sees_ends(&self) -> bool {
+        !self.tracepoints.held.is_empty() || !self.tracepoints.pinned.is_empty()
     }
 
     /// Whether detaching takes milliseconds rather than a tenth of a second for each function.
@@ -387,7 +419,7 @@ impl Kernel {
                 complete.entry(*library).or_default().insert(program.clone());
             }
         }
-        complete.retain(|_, programs| PROBES.iter().all(|(name, ..)| programs.contains(*name)));
+        complete.retain(|_, programs| PROBES.iter().all(|probe| programs.contains(probe.name)));
         for link in links {
             match link.target {
                 LinkTarget::Tracepoint(_) if link.object == self.object_hash => {
@@ -439,6 +471,7 @@ fn load_object(options: &Options<'_>) -> Result<Ebpf, KernelError> {
         .override_global("TASK_SIGNAL", &offsets.signal, true)
         .override_global("TASK_TGID", &offsets.tgid, true)
         .override_global("SIGNAL_LIVE", &offsets.signal_live, true)
+        .override_global("CGROUP_MOVES_ARE_SEEN", if options.tracepoints { &1_u32 } else { &0_u32 }, true)
         .override_global(aya_log::LEVEL, if options.diagnostics { &ALL_LEVELS } else { &NO_LEVEL }, true);
     for (map, entries) in &options.map_entries {
         loader.map_max_entries(map, *entries);
@@ -464,7 +497,7 @@ fn load_probes(
     } else {
         "disabled by configuration".to_owned()
     };
-    for (name, ..) in PROBES {
+    for Probe { name, .. } in PROBES {
         let program: &mut UProbe = program(ebpf, name)?;
         program.load().map_err(|error| program_error(name, "loaded", error))?;
     }
@@ -476,7 +509,7 @@ fn load_multi(ebpf: &Ebpf, object: &[u8]) -> Result<MultiPrograms, MultiError> {
         .maps()
         .filter_map(|(name, map)| Some((name.to_owned(), multi::raw_descriptor(map_data(map)?.fd().as_fd()))))
         .collect();
-    let names = PROBES.map(|(name, ..)| name);
+    let names = PROBES.map(|probe| probe.name);
     MultiPrograms::load(object, &names, &maps)
 }
 

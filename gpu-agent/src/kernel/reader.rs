@@ -7,8 +7,8 @@ use std::{
 };
 
 use gpu_ebpf::abi::{
-    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat,
-    maps,
+    self, Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns,
+    Stat, Thread, maps,
 };
 use thiserror::Error;
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes};
@@ -95,6 +95,27 @@ impl Reader {
     /// Every process image that has made a call and has not ended.
     pub fn processes(self, kernel: &Kernel) -> Result<Vec<(u32, Process)>, ReadError> {
         self.all(kernel, maps::PROCESSES)
+    }
+
+    /// Every thread that has made a call and has not ended, by thread id.
+    pub fn threads(self, kernel: &Kernel) -> Result<Vec<(u32, Thread)>, ReadError> {
+        let mut threads: Vec<(u32, Thread)> = self.all(kernel, maps::THREADS)?;
+        let slots = self.all::<u32, Thread>(kernel, maps::SLOTS)?;
+        threads.extend(
+            slots.into_iter().filter(|(_, thread)| thread.tid != 0).map(|(_, thread)| (thread.tid, thread)),
+        );
+        Ok(threads)
+    }
+
+    /// Forgets a thread that has ended.
+    pub fn forget_thread(self, kernel: &Kernel, tid: u32) -> Result<(), ReadError> {
+        let slot = abi::slot_of(tid);
+        let owner: Option<u32> = self.one(kernel, maps::SLOT_OWNERS, &slot)?;
+        if owner == Some(tid) {
+            self.write(kernel, maps::SLOTS, &slot, &Thread::new_zeroed())?;
+            self.remove(kernel, maps::SLOT_OWNERS, &slot)?;
+        }
+        self.remove(kernel, maps::THREADS, &tid)
     }
 
     /// What ended with its context, as far as an agent counted it.

@@ -51,8 +51,10 @@ pub static LAUNCH_BLOCKED_DURATION: Descriptor = Descriptor::histogram(
     "gpu.tenant.launch.blocked.duration",
     "s",
     &[ON_DEVICE, TENANT],
-    "Time spent inside the launch call, which waits when the stream's queue is full.",
-);
+    "Time spent inside the launch call, which waits when the stream's queue is full. Of launches that do not wait, one \
+     in each tick of the kernel is timed and stands for the others.",
+)
+.status(Estimate);
 pub static SYNC_DURATION: Descriptor = Descriptor::histogram(
     "gpu.tenant.sync.duration",
     "s",

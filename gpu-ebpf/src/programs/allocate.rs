@@ -15,8 +15,8 @@ use crate::{
 };
 
 const BPF_ANY: u64 = 0;
-/// More mipmap levels than the largest texture has.
-const MIPMAP_LEVELS: u64 = 32;
+/// Mipmap levels of the largest texture, which is 131072 texels wide.
+const MIPMAP_LEVELS: u64 = 18;
 
 /// Records an allocation that succeeded.
 #[inline(never)]

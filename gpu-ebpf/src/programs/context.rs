@@ -105,7 +105,7 @@ fn pop(thread: &mut Thread) {
 }
 
 #[inline(always)]
-fn create(thread: &Thread, handle: u64, device: i32) -> u64 {
+fn create(thread: &mut Thread, handle: u64, device: i32) -> u64 {
     // SAFETY: the helper has no preconditions.
     let id = unsafe { bpf_ktime_get_boot_ns() };
     let context = Context { id, handle, references: 1, device, pad: 0 };
@@ -117,7 +117,7 @@ fn create(thread: &Thread, handle: u64, device: i32) -> u64 {
 }
 
 #[inline(always)]
-fn destroy(thread: &Thread, handle: u64) {
+fn destroy(thread: &mut Thread, handle: u64) {
     let key = key(thread, handle);
     // SAFETY: the value is copied at once.
     let Some(context) = unsafe { CONTEXTS.get(key) }.copied() else { return };
@@ -127,7 +127,7 @@ fn destroy(thread: &Thread, handle: u64) {
 }
 
 #[inline(always)]
-fn retain(thread: &Thread, handle: u64, device: i32) {
+fn retain(thread: &mut Thread, handle: u64, device: i32) {
     let primary_key = key(thread, u64::from(device.cast_unsigned()));
     if let Some(primary) = PRIMARY.get_ptr_mut(primary_key) {
         // SAFETY: the pointer is to a live map value.
@@ -146,7 +146,7 @@ fn retain(thread: &Thread, handle: u64, device: i32) {
 }
 
 #[inline(always)]
-fn release(thread: &Thread, device: i32, reset: bool) {
+fn release(thread: &mut Thread, device: i32, reset: bool) {
     let primary_key = key(thread, u64::from(device.cast_unsigned()));
     let Some(primary) = PRIMARY.get_ptr_mut(primary_key) else { return };
     // SAFETY: the pointer is to a live map value.
@@ -170,7 +170,7 @@ fn release(thread: &Thread, device: i32, reset: bool) {
 }
 
 #[inline(always)]
-fn report(thread: &Thread, kind: RecordKind, id: u64, device: i32) {
+fn report(thread: &mut Thread, kind: RecordKind, id: u64, device: i32) {
     let process = Process {
         epoch_ns: thread.epoch_ns,
         start_boottime_ns: 0,

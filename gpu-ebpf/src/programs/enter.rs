@@ -1,6 +1,9 @@
 //! Entries: remember what the return will need.
 
-use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::ProbeContext};
+use aya_ebpf::{
+    helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
+    programs::ProbeContext,
+};
 use aya_log_ebpf::debug;
 use gpu_ebpf::{
     abi::{Stat, Thread},
@@ -10,11 +13,16 @@ use gpu_ebpf::{
 
 use crate::{free, processor::entry_stack_pointer, stats::count, thread, transfer};
 
-/// A launch: nothing but the time is needed.
+/// A launch: nothing but the time is needed, and not always that.
 #[inline(always)]
 pub(crate) fn launch(ctx: &ProbeContext) {
     let Some(thread) = thread::current(ctx, Call::Launch) else { return };
-    begin(ctx, thread, Call::Launch);
+    let Some(thread) = begin(ctx, thread, Call::Launch) else { return };
+    // SAFETY: the helper has no preconditions; the kernel replaces its call by one load.
+    let tick = unsafe { bpf_jiffies64() };
+    // The first of the arguments tells entries apart, the others are free.
+    thread.in_flight.arguments[1] = tick;
+    thread.in_flight.entered_ns = if thread.quick.must_time(tick) { now_ns() } else { 0 };
 }
 
 /// Any other call.
@@ -22,6 +30,7 @@ pub(crate) fn launch(ctx: &ProbeContext) {
 pub(crate) fn call(ctx: &ProbeContext, call: Call) {
     let Some(thread) = thread::current(ctx, call) else { return };
     let Some(thread) = begin(ctx, thread, call) else { return };
+    thread.in_flight.entered_ns = now_ns();
     match call {
         Call::Launch | Call::GraphLaunch | Call::Synchronize | Call::Initialize => {}
         Call::CopyHostToDevice
@@ -63,6 +72,12 @@ pub(crate) fn argument(ctx: &ProbeContext, position: usize) -> u64 {
     ctx.arg::<u64>(position).unwrap_or(0)
 }
 
+#[inline(always)]
+fn now_ns() -> u64 {
+    // SAFETY: the helper has no preconditions.
+    unsafe { bpf_ktime_get_ns() }
+}
+
 /// Starts tracking a call, unless the entry is not one.
 #[inline(always)]
 fn begin<'a>(ctx: &ProbeContext, thread: *mut Thread, call: Call) -> Option<&'a mut Thread> {
@@ -86,8 +101,6 @@ fn begin<'a>(ctx: &ProbeContext, thread: *mut Thread, call: Call) -> Option<&'a 
         }
     }
     thread.in_flight.stack_pointer = stack_pointer;
-    // SAFETY: the helper has no preconditions.
-    thread.in_flight.entered_ns = unsafe { bpf_ktime_get_ns() };
     thread.in_flight.call = call as u32;
     thread.in_flight.arguments[0] = first;
     thread.in_flight.active = 1;

@@ -16,7 +16,7 @@ use crate::{
 
 const BPF_ANY: u64 = 0;
 /// Mappings that one `cuMemUnmap` is followed over; what is beyond is counted as truncated.
-const UNMAP_LIMIT: u32 = 256;
+const UNMAP_LIMIT: u32 = 32;
 
 #[inline(always)]
 fn key(thread: &Thread, space: AddressSpace, address: u64) -> AllocationKey {

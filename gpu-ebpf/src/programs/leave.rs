@@ -3,9 +3,10 @@
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::RetProbeContext};
 use aya_log_ebpf::debug;
 use gpu_ebpf::{
-    abi::{Counters, ErrorKey, Process, RecordKind, Stat, Thread, Timed},
+    abi::{ErrorKey, Process, RecordKind, Stat, Thread, Timed},
     call::{Call, Class},
     histogram,
+    quick::Quick,
 };
 
 use crate::{
@@ -28,62 +29,69 @@ pub(crate) fn launch(ctx: &RetProbeContext) {
     if result != CUDA_SUCCESS {
         return failed(thread, Class::Launch, result);
     }
-    if let Some(counters) = thread::counters(&thread::counter_key(thread)) {
-        // SAFETY: the pointer is to a live map value; the field's address is inside it.
-        timed(unsafe { &raw mut (*counters).launch }, elapsed_ns(thread));
+    let Some(counters) = thread::counters(&thread::counter_key(thread)) else { return };
+    // SAFETY: the pointer is to a live map value; the field's address is inside it.
+    let launches = unsafe { &raw mut (*counters).launch };
+    if thread.in_flight.entered_ns == 0 {
+        let Quick { duration_ns, bucket, .. } = thread.quick;
+        timed(launches, u64::from(duration_ns), bucket as usize);
+    } else {
+        let duration_ns = elapsed_ns(thread);
+        thread.quick.learn(thread.in_flight.arguments[1], duration_ns);
+        timed(launches, duration_ns, histogram::bucket(duration_ns));
     }
 }
 
-/// Any other call.
+/// A graph launch, a wait, a copy or a memset.
 #[inline(always)]
-pub(crate) fn call(ctx: &RetProbeContext) {
-    let Some(thread) = end(ctx) else { return };
-    let Some(call) = Call::from_wire(thread.in_flight.call) else { return };
-    let result = ctx.ret::<i32>();
-    if result != CUDA_SUCCESS {
-        free::undo(thread);
-        return failed(thread, call.class(), result);
-    }
+pub(crate) fn work(ctx: &RetProbeContext) {
+    let Some((thread, call)) = succeeded(ctx) else { return };
+    let Some(counters) = thread::counters(&thread::counter_key(thread)) else { return };
     match call {
-        Call::Initialize => {}
-        Call::Launch => with_counters(thread, |counters, thread| {
+        Call::Synchronize => {
+            let duration_ns = elapsed_ns(thread);
             // SAFETY: the pointer is to a live map value; the field's address is inside it.
-            timed(unsafe { &raw mut (*counters).launch }, elapsed_ns(thread));
-        }),
-        Call::Synchronize => with_counters(thread, |counters, thread| {
-            // SAFETY: as above.
-            timed(unsafe { &raw mut (*counters).synchronize }, elapsed_ns(thread));
-        }),
-        Call::GraphLaunch => with_counters(thread, |counters, _| {
-            // SAFETY: as above.
-            add(unsafe { &raw mut (*counters).graph_launch.calls }, 1);
-        }),
-        Call::Allocate
-        | Call::AllocatePitch
-        | Call::AllocateManaged
-        | Call::AllocatePool
-        | Call::AllocatePhysical
-        | Call::AllocateArray
-        | Call::AllocateArray3d
-        | Call::AllocateMipmap
-        | Call::AllocateHost
-        | Call::RegisterHost
-        | Call::ImportPhysical => allocate::leave(thread, call),
-        Call::Free | Call::FreeArray | Call::FreeHost | Call::ReleasePhysical | Call::Map | Call::Unmap => {
-            free::leave(thread, call);
+            let waits = unsafe { &raw mut (*counters).synchronize };
+            timed(waits, duration_ns, histogram::bucket(duration_ns));
         }
-        Call::ContextCreate
-        | Call::ContextCreateAffinity
-        | Call::ContextCreateParameters
-        | Call::ContextDestroy
-        | Call::ContextSetCurrent
-        | Call::ContextPush
-        | Call::ContextPop
-        | Call::PrimaryRetain
-        | Call::PrimaryRelease
-        | Call::PrimaryReset => context::leave(thread, call),
-        _ => transfer::leave(thread, call),
+        // SAFETY: as above.
+        Call::GraphLaunch => add(unsafe { &raw mut (*counters).graph_launch.calls }, 1),
+        _ => transfer::leave(thread, call, counters),
     }
+}
+
+/// An allocation, a free or a mapping.
+#[inline(always)]
+pub(crate) fn memory(ctx: &RetProbeContext) {
+    let Some((thread, call)) = succeeded(ctx) else { return };
+    if (call as u32) < Call::Free as u32 {
+        allocate::leave(thread, call);
+    } else {
+        free::leave(thread, call);
+    }
+}
+
+/// A context call.
+#[inline(always)]
+pub(crate) fn context(ctx: &RetProbeContext) {
+    let Some((thread, call)) = succeeded(ctx) else { return };
+    if !matches!(call, Call::Initialize) {
+        context::leave(thread, call);
+    }
+}
+
+/// The thread whose tracked call ends here, and the call, unless it failed.
+#[inline(always)]
+fn succeeded<'a>(ctx: &RetProbeContext) -> Option<(&'a mut Thread, Call)> {
+    let thread = end(ctx)?;
+    let call = Call::from_wire(thread.in_flight.call)?;
+    let result = ctx.ret::<i32>();
+    if result == CUDA_SUCCESS {
+        return Some((thread, call));
+    }
+    free::undo(thread);
+    failed(thread, call.class(), result);
+    None
 }
 
 /// The thread whose tracked call ends here.
@@ -108,13 +116,6 @@ fn end<'a>(ctx: &RetProbeContext) -> Option<&'a mut Thread> {
 }
 
 #[inline(always)]
-fn with_counters(thread: &Thread, update: impl Fn(*mut Counters, &Thread)) {
-    if let Some(counters) = thread::counters(&thread::counter_key(thread)) {
-        update(counters, thread);
-    }
-}
-
-#[inline(always)]
 fn elapsed_ns(thread: &Thread) -> u64 {
     // SAFETY: the helper has no preconditions.
     let now = unsafe { bpf_ktime_get_ns() };
@@ -122,8 +123,8 @@ fn elapsed_ns(thread: &Thread) -> u64 {
 }
 
 #[inline(always)]
-fn timed(timed: *mut Timed, duration_ns: u64) {
-    let bucket = histogram::bucket(duration_ns) & 31;
+fn timed(timed: *mut Timed, duration_ns: u64, bucket: usize) {
+    let bucket = bucket & 31;
     if bucket >= histogram::BUCKETS {
         return;
     }
@@ -137,7 +138,7 @@ fn timed(timed: *mut Timed, duration_ns: u64) {
 
 /// Counts a failure, and reports the first of its kind.
 #[inline(never)]
-fn failed(thread: &Thread, class: Class, code: i32) {
+fn failed(thread: &mut Thread, class: Class, code: i32) {
     let key = ErrorKey { who: thread::counter_key(thread), class: class as u32, code };
     if let Some(counter) = ERRORS.get_ptr_mut(key) {
         add(counter, 1);

@@ -4,9 +4,9 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel, generat
 use gpu_ebpf::abi::{DEVICE_UNKNOWN, RecordKind};
 
 use crate::{
-    maps::{PROCESSES, THREADS},
+    maps::PROCESSES,
     ring::{self, About},
-    thread::{kernel_field, setting},
+    thread::{self, kernel_field, setting},
 };
 
 /// Offsets into kernel structures, set by the loader from the kernel's own type information; 0 when it is
@@ -22,8 +22,7 @@ static TASK_TGID: u32 = 0;
 #[inline(always)]
 pub(crate) fn exit() {
     let pid_tgid = bpf_get_current_pid_tgid();
-    // Most threads of a host never called CUDA, and then there is nothing to remove.
-    THREADS.remove(pid_tgid as u32).ok();
+    thread::forget(pid_tgid as u32);
     let tgid = (pid_tgid >> 32) as u32;
     if PROCESSES.get_ptr(tgid).is_some() && last_thread() {
         end(RecordKind::Exit, tgid, pid_tgid as u32);
@@ -35,8 +34,8 @@ pub(crate) fn exit() {
 #[inline(always)]
 pub(crate) fn exec(old_tid: u32) {
     let pid_tgid = bpf_get_current_pid_tgid();
-    THREADS.remove(old_tid).ok();
-    THREADS.remove(pid_tgid as u32).ok();
+    thread::forget(old_tid);
+    thread::forget(pid_tgid as u32);
     end(RecordKind::Exec, (pid_tgid >> 32) as u32, pid_tgid as u32);
 }
 

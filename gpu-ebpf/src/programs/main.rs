@@ -1,8 +1,8 @@
 //! The BPF programs: uprobes on libcuda's exported functions and the life cycle of processes.
 //!
-//! Two pairs of uprobes do all the work. Launches have a pair of their own, because nothing is called
-//! more often; every other function shares one pair and is told apart by the attach cookie. An entry only
-//! remembers; counting happens at the return, when the result is known.
+//! Launches have an entry and a return program of their own, because nothing is called more often. All other
+//! functions share one entry program, which tells them apart by the attach cookie, and one return program for
+//! each family. An entry only remembers; counting happens at the return, when the result is known.
 
 #![no_std]
 #![no_main]
@@ -72,10 +72,24 @@ fn enter_call(ctx: ProbeContext) -> u32 {
     0
 }
 
-/// Return of every other function; which one it is was remembered at the entry.
+/// Return of a graph launch, a wait, a copy or a memset; which one it is was remembered at the entry.
 #[uretprobe]
-fn leave_call(ctx: RetProbeContext) -> u32 {
-    leave::call(&ctx);
+fn leave_work(ctx: RetProbeContext) -> u32 {
+    leave::work(&ctx);
+    0
+}
+
+/// Return of an allocation, a free or a mapping.
+#[uretprobe]
+fn leave_memory(ctx: RetProbeContext) -> u32 {
+    leave::memory(&ctx);
+    0
+}
+
+/// Return of a context call.
+#[uretprobe]
+fn leave_context(ctx: RetProbeContext) -> u32 {
+    leave::context(&ctx);
     0
 }
 
@@ -97,6 +111,13 @@ fn process_exec(ctx: RawTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_process_fork")]
 fn process_fork(ctx: RawTracePointContext) -> i32 {
     lifecycle::fork(ctx.arg::<u64>(1));
+    0
+}
+
+/// A thread changes its cgroup.
+#[raw_tracepoint(tracepoint = "cgroup_attach_task")]
+fn cgroup_attach(_ctx: RawTracePointContext) -> i32 {
+    thread::cgroup_moved();
     0
 }
 

@@ -2,18 +2,30 @@
 
 use aya_ebpf::{
     macros::map,
-    maps::{HashMap, PerCpuArray, PerCpuHashMap, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf},
 };
 use gpu_ebpf::abi::{
-    Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, Stat,
-    Thread,
+    self, Allocation, AllocationKey, Context, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns,
+    Stat, Thread,
 };
 
 /// Thread-group id → process image. Written here, read and swept by the agent.
 #[map]
 pub(crate) static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(16_384, 0);
 
-/// Thread id → what the thread is doing. Written by the thread itself only.
+/// Slot → what the thread that has the slot is doing. Written by the thread itself only.
+#[map]
+pub(crate) static SLOTS: Array<Thread> = Array::with_max_entries(abi::SLOTS, 0);
+
+/// Slot → the thread that has it. An insertion that succeeds is the claim.
+#[map]
+pub(crate) static SLOT_OWNERS: HashMap<u32, u32> = HashMap::with_max_entries(abi::SLOTS, 0);
+
+/// How often any thread has changed its cgroup.
+#[map]
+pub(crate) static CGROUP_MOVES: Array<u64> = Array::with_max_entries(1, 0);
+
+/// Thread id → what the thread is doing, for threads whose slot another one has.
 #[map]
 pub(crate) static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(65_536, 0);
 

@@ -11,16 +11,17 @@ use aya_log_ebpf::debug;
 use gpu_ebpf::{
     abi::{
         Allocation, CONTEXT_STACK_DEPTH, CounterKey, Counters, DEVICE_UNKNOWN, PROCESS_SEEN_FROM_START,
-        Process, RecordKind, StackedContext, Stat, Thread,
+        Process, RecordKind, StackedContext, Stat, Thread, slot_of,
     },
     call::Call,
     inflight::InFlight,
+    quick::Quick,
 };
 
 use crate::{
-    maps::{COUNTERS, PROCESSES, THREADS},
+    maps::{CGROUP_MOVES, COUNTERS, PROCESSES, SLOT_OWNERS, SLOTS, THREADS},
     ring::{self, About},
-    stats::count,
+    stats::{add, count},
 };
 
 /// Offsets into kernel structures, set by the loader from the kernel's own type information; 0 when it is
@@ -29,6 +30,13 @@ use crate::{
 static TASK_GROUP_LEADER: u32 = 0;
 #[unsafe(no_mangle)]
 static TASK_START_BOOTTIME: u32 = 0;
+
+/// 1 where a program follows the threads that change their cgroup, set by the loader.
+#[unsafe(no_mangle)]
+static CGROUP_MOVES_ARE_SEEN: u32 = 0;
+
+/// A generation that `CGROUP_MOVES` does not reach.
+const NEVER_READ: u64 = u64::MAX;
 
 const BPF_NOEXIST: u64 = 1;
 const NO_ALLOCATION: Allocation = Allocation {
@@ -67,43 +75,85 @@ pub(crate) fn current_tid() -> u32 {
 /// The state of the calling thread, if it has made a call before.
 #[inline(always)]
 pub(crate) fn known() -> Option<*mut Thread> {
-    THREADS.get_ptr_mut(current_tid())
+    of(current_tid())
+}
+
+/// The state of a thread that has made a call.
+#[inline(always)]
+fn of(tid: u32) -> Option<*mut Thread> {
+    if let Some(slot) = SLOTS.get_ptr_mut(slot_of(tid)) {
+        // SAFETY: the pointer is to a live element of an array, which is never removed.
+        if unsafe { (*slot).tid } == tid {
+            return Some(slot);
+        }
+    }
+    THREADS.get_ptr_mut(tid)
 }
 
 /// The state of the calling thread, made if this is its first call.
 #[inline(always)]
 pub(crate) fn current(ctx: &ProbeContext, call: Call) -> Option<*mut Thread> {
     let tid = current_tid();
-    if let Some(thread) = THREADS.get_ptr_mut(tid) {
+    if let Some(thread) = of(tid) {
         return Some(thread);
     }
     first_call(call as u32);
     debug!(ctx, "first call of thread {}: {}", tid, call as u32);
-    THREADS.get_ptr_mut(tid)
+    of(tid)
 }
 
 #[inline(never)]
 fn first_call(call: u32) -> u32 {
     let pid_tgid = bpf_get_current_pid_tgid();
-    let tgid = (pid_tgid >> 32) as u32;
-    let Some(epoch_ns) = process_epoch(tgid, pid_tgid as u32, call) else {
+    let (tgid, tid) = ((pid_tgid >> 32) as u32, pid_tgid as u32);
+    let Some(epoch_ns) = process_epoch(tgid, tid, call) else {
         count(Stat::ProcessesFull);
         return 0;
     };
     let thread = Thread {
-        epoch_ns,
+        tid,
         tgid,
+        epoch_ns,
+        cgroup_id: 0,
+        cgroup_generation: NEVER_READ,
+        quick: Quick { tick: 0, duration_ns: 0, bucket: 0 },
         device: DEVICE_UNKNOWN,
+        pad: 0,
         in_flight: InFlight { stack_pointer: 0, entered_ns: 0, call: 0, active: 0, arguments: [0; 3] },
         pending: NO_ALLOCATION,
         pending_valid: 0,
         context_depth: 0,
         contexts: [StackedContext { context: 0, device: DEVICE_UNKNOWN, pad: 0 }; CONTEXT_STACK_DEPTH],
     };
-    if THREADS.insert(pid_tgid as u32, &thread, BPF_NOEXIST).is_err() {
+    let slot = slot_of(tid);
+    if SLOT_OWNERS.insert(slot, tid, BPF_NOEXIST).is_ok()
+        && let Some(state) = SLOTS.get_ptr_mut(slot)
+    {
+        // SAFETY: the pointer is to a live element of an array, and the claim above makes it this thread's.
+        unsafe { *state = thread };
+        return 0;
+    }
+    if THREADS.insert(tid, &thread, BPF_NOEXIST).is_err() {
         count(Stat::ThreadsFull);
     }
     0
+}
+
+/// Forgets a thread that ends or whose image is replaced.
+#[inline(always)]
+pub(crate) fn forget(tid: u32) {
+    let slot = slot_of(tid);
+    if let Some(state) = SLOTS.get_ptr_mut(slot) {
+        // SAFETY: the pointer is to a live element of an array; while it names this thread nobody else writes it.
+        if unsafe { (*state).tid } == tid {
+            // SAFETY: as above.
+            unsafe { (*state).tid = 0 };
+            SLOT_OWNERS.remove(slot).ok();
+            return;
+        }
+    }
+    // Most threads of a host never called CUDA, and then there is nothing to remove.
+    THREADS.remove(tid).ok();
 }
 
 #[inline(always)]
@@ -153,13 +203,39 @@ fn leader_start_boottime_ns() -> u64 {
 
 /// Whom a call of this thread counts for, right now.
 #[inline(always)]
-pub(crate) fn counter_key(thread: &Thread) -> CounterKey {
+pub(crate) fn counter_key(thread: &mut Thread) -> CounterKey {
     CounterKey {
-        // SAFETY: the helper has no preconditions.
-        cgroup_id: unsafe { bpf_get_current_cgroup_id() },
+        cgroup_id: cgroup_id(thread),
         epoch_ns: thread.epoch_ns,
         tgid: thread.tgid,
         device: thread.device,
+    }
+}
+
+/// The thread's cgroup, asked again only after some thread has moved to another one: the helper is a call, the
+/// generation a few instructions.
+#[inline(always)]
+fn cgroup_id(thread: &mut Thread) -> u64 {
+    if setting(&CGROUP_MOVES_ARE_SEEN) != 0
+        && let Some(generation) = CGROUP_MOVES.get_ptr(0)
+    {
+        // SAFETY: the pointer is to a live element of an array.
+        let generation = unsafe { core::ptr::read_volatile(generation) };
+        if thread.cgroup_generation == generation {
+            return thread.cgroup_id;
+        }
+        thread.cgroup_generation = generation;
+    }
+    // SAFETY: the helper has no preconditions.
+    thread.cgroup_id = unsafe { bpf_get_current_cgroup_id() };
+    thread.cgroup_id
+}
+
+/// A thread has moved to another cgroup.
+#[inline(always)]
+pub(crate) fn cgroup_moved() {
+    if let Some(moves) = CGROUP_MOVES.get_ptr_mut(0) {
+        add(moves, 1);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use aya_ebpf::programs::ProbeContext;
 use gpu_ebpf::{
-    abi::{Stat, Thread, Transfer},
+    abi::{Counters, Stat, Thread, Transfer},
     call::{Call, CopyDirection},
     descriptor::{self, batch_3d, copy_2d, copy_3d},
 };
@@ -10,7 +10,6 @@ use gpu_ebpf::{
 use crate::{
     enter::argument,
     stats::{add, count},
-    thread,
     user::read,
 };
 
@@ -55,8 +54,7 @@ pub(crate) fn enter(ctx: &ProbeContext, thread: &mut Thread, call: Call) {
 
 /// Counts a copy or memset that succeeded.
 #[inline(always)]
-pub(crate) fn leave(thread: &Thread, call: Call) {
-    let Some(counters) = thread::counters(&thread::counter_key(thread)) else { return };
+pub(crate) fn leave(thread: &Thread, call: Call, counters: *mut Counters) {
     let [_, bytes, direction] = thread.in_flight.arguments;
     let transfer = if (call as u32) >= Call::Memset8 as u32 {
         // SAFETY: the pointer is to a live map value; the field's address is inside it.

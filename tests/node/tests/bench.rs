@@ -55,7 +55,8 @@ fn probe(arguments: &[&str]) -> Result<Summary> {
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start the benchmark")?;
-    let summary: Summary = serde_json::from_slice(&output.stdout).context("the benchmark prints no figures")?;
+    let summary: Summary =
+        serde_json::from_slice(&output.stdout).context("the benchmark prints no figures")?;
     assert_eq!(output.status.success(), summary.ok, "the exit code says the same as `ok`");
     Ok(summary)
 }
