@@ -79,7 +79,7 @@ wire! {
     ///
     /// Array `SLOTS`, indexed by the low bits of the thread id ([`slot_of`]), for whoever has the slot; map
     /// `THREADS`, keyed by thread id (`u32`), for those whose slot another thread has.
-    pub struct Thread[296] {
+    pub struct Thread[304] {
         /// The thread that this is the state of; 0 in a slot that nobody has.
         pub tid: u32,
         pub tgid: u32,
@@ -175,6 +175,7 @@ wire! {
 wire! {
     /// Calls and their total duration, with a log2 histogram of it.
     pub struct Timed[208] {
+        /// The sum of the buckets, which is taken by whoever reads: each addition that the programs do not make counts.
         pub calls: u64,
         pub total_ns: u64,
         pub buckets: [u64; BUCKETS],
@@ -288,6 +289,15 @@ impl Counters {
             *word = operation(*word, other);
         }
         Self::from_words(words)
+    }
+
+    /// Fills in the numbers of calls, which the programs leave at 0.
+    #[must_use]
+    pub fn with_calls(mut self) -> Self {
+        for timed in [&mut self.launch, &mut self.synchronize] {
+            timed.calls = timed.buckets.iter().fold(0, |sum: u64, count| sum.wrapping_add(*count));
+        }
+        self
     }
 
     /// The sum of both, as of two CPUs.

@@ -25,15 +25,32 @@ pub struct Quick {
     pub duration_ns: u32,
     /// Its bucket in the histogram.
     pub bucket: u32,
+    /// Time of launches that were not timed and that is not in the counters yet, in nanoseconds.
+    pub owed_ns: u64,
 }
 
-const _: [(); 16] = [(); size_of::<Quick>()];
+const _: [(); 24] = [(); size_of::<Quick>()];
 
 impl Quick {
     /// Whether a launch that begins in `tick` is to be timed.
     #[inline(always)]
     pub const fn must_time(&self, tick: u64) -> bool {
         self.tick != tick
+    }
+
+    /// The bucket of a launch that is not timed; its time is owed until the next one that is.
+    #[inline(always)]
+    pub const fn assume(&mut self) -> u32 {
+        self.owed_ns = self.owed_ns.wrapping_add(self.duration_ns as u64);
+        self.bucket
+    }
+
+    /// The time that is owed, which is not from then on.
+    #[inline(always)]
+    pub const fn pay(&mut self) -> u64 {
+        let owed_ns = self.owed_ns;
+        self.owed_ns = 0;
+        owed_ns
     }
 
     /// Learns from a launch that began in `tick` and was timed.
@@ -60,7 +77,8 @@ mod tests {
         assert!(quick.must_time(7));
         quick.learn(7, 5_000);
         assert!(!quick.must_time(7));
-        assert_eq!((quick.duration_ns, quick.bucket), (5_000, 3));
+        assert_eq!((quick.assume(), quick.assume()), (3, 3));
+        assert_eq!((quick.pay(), quick.pay()), (10_000, 0));
         assert!(quick.must_time(8));
     }
 

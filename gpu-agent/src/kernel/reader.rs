@@ -61,7 +61,8 @@ impl Reader {
     pub fn counters(self, kernel: &Kernel) -> Result<Vec<(CounterKey, Counters)>, ReadError> {
         let mut rows = Vec::new();
         self.each(kernel, maps::COUNTERS, self.cpus, |key: CounterKey, values: &[Counters]| {
-            rows.push((key, values.iter().fold(Counters::ZERO, |sum, value| sum.plus(*value))));
+            let sum = values.iter().fold(Counters::ZERO, |sum, value| sum.plus(*value));
+            rows.push((key, sum.with_calls()));
         })?;
         Ok(rows)
     }

@@ -6,7 +6,6 @@ use gpu_ebpf::{
     abi::{ErrorKey, Process, RecordKind, Stat, Thread, Timed},
     call::{Call, Class},
     histogram,
-    quick::Quick,
 };
 
 use crate::{
@@ -33,12 +32,11 @@ pub(crate) fn launch(ctx: &RetProbeContext) {
     // SAFETY: the pointer is to a live map value; the field's address is inside it.
     let launches = unsafe { &raw mut (*counters).launch };
     if thread.in_flight.entered_ns == 0 {
-        let Quick { duration_ns, bucket, .. } = thread.quick;
-        timed(launches, u64::from(duration_ns), bucket as usize);
+        add_to_bucket(launches, thread.quick.assume() as usize);
     } else {
         let duration_ns = elapsed_ns(thread);
         thread.quick.learn(thread.in_flight.arguments[1], duration_ns);
-        timed(launches, duration_ns, histogram::bucket(duration_ns));
+        timed(launches, duration_ns, thread.quick.pay());
     }
 }
 
@@ -52,7 +50,7 @@ pub(crate) fn work(ctx: &RetProbeContext) {
             let duration_ns = elapsed_ns(thread);
             // SAFETY: the pointer is to a live map value; the field's address is inside it.
             let waits = unsafe { &raw mut (*counters).synchronize };
-            timed(waits, duration_ns, histogram::bucket(duration_ns));
+            timed(waits, duration_ns, 0);
         }
         // SAFETY: as above.
         Call::GraphLaunch => add(unsafe { &raw mut (*counters).graph_launch.calls }, 1),
@@ -122,17 +120,21 @@ fn elapsed_ns(thread: &Thread) -> u64 {
     now.saturating_sub(thread.in_flight.entered_ns)
 }
 
+/// Adds a call that was timed, and time that is owed by calls that were not.
 #[inline(always)]
-fn timed(timed: *mut Timed, duration_ns: u64, bucket: usize) {
+fn timed(timed: *mut Timed, duration_ns: u64, owed_ns: u64) {
+    add_to_bucket(timed, histogram::bucket(duration_ns));
+    // SAFETY: `timed` points into a live map value.
+    add(unsafe { &raw mut (*timed).total_ns }, duration_ns.wrapping_add(owed_ns));
+}
+
+/// Adds a call; the number of calls is the sum of the buckets.
+#[inline(always)]
+fn add_to_bucket(timed: *mut Timed, bucket: usize) {
     let bucket = bucket & 31;
-    if bucket >= histogram::BUCKETS {
-        return;
-    }
-    // SAFETY: `timed` points into a live map value and `bucket` is below the array's length.
-    unsafe {
-        add(&raw mut (*timed).calls, 1);
-        add(&raw mut (*timed).total_ns, duration_ns);
-        add((&raw mut (*timed).buckets).cast::<u64>().add(bucket), 1);
+    if bucket < histogram::BUCKETS {
+        // SAFETY: `timed` points into a live map value and `bucket` is below the array's length.
+        add(unsafe { (&raw mut (*timed).buckets).cast::<u64>().add(bucket) }, 1);
     }
 }
 

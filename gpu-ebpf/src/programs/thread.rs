@@ -116,7 +116,7 @@ fn first_call(call: u32) -> u32 {
         epoch_ns,
         cgroup_id: 0,
         cgroup_generation: NEVER_READ,
-        quick: Quick { tick: 0, duration_ns: 0, bucket: 0 },
+        quick: Quick { tick: 0, duration_ns: 0, bucket: 0, owed_ns: 0 },
         device: DEVICE_UNKNOWN,
         pad: 0,
         in_flight: InFlight { stack_pointer: 0, entered_ns: 0, call: 0, active: 0, arguments: [0; 3] },
