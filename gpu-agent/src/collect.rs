@@ -26,10 +26,10 @@ use self::{
 };
 use crate::{
     device::{self, DeviceSnapshot, GpuUuid},
-    identity,
+    identity::{self, process::is_same_start},
     kernel::reader::ReadError,
     ledger::{
-        Ledger, ListedProcesses, Observation, Patience, Process, ProcessKey, RowKey, counter_key,
+        Ledger, ListedProcesses, Observation, Patience, Process, ProcessKey, Settled, counter_key,
         series::Saved,
     },
     probe::manager::{Late, boottime_ns},
@@ -54,6 +54,8 @@ pub struct Collector {
     facts: BTreeMap<ProcessKey, Facts>,
     contexts_changed: bool,
     reconciled_at: Instant,
+    /// Processes whose unseen time has been counted, with their start.
+    late: BTreeSet<(u32, u64)>,
     /// Time without any probe before this agent, in nanoseconds.
     blind_ns: u64,
     store_failures: u64,
@@ -87,6 +89,7 @@ impl Collector {
             facts: BTreeMap::new(),
             contexts_changed: true,
             reconciled_at: now,
+            late: BTreeSet::new(),
             blind_ns,
             store_failures: 0,
         }
@@ -99,13 +102,7 @@ impl Collector {
 
     /// Takes over the processes that an earlier agent, or its maps, knew.
     pub fn adopt_processes(&mut self, now: Instant) -> Result<(), ReadError> {
-        let Some(kernel) = &self.kernel else { return Ok(()) };
-        for (tgid, process) in kernel.processes()? {
-            let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
-            let facts = self.processes.facts(tgid, start_ns);
-            self.process_seen(tgid, &process, facts, now);
-        }
-        self.reconcile()
+        self.reconcile(now)
     }
 
     /// Handles what the rings hold.
@@ -128,16 +125,14 @@ impl Collector {
         self.take_records(now);
         if now.saturating_duration_since(self.reconciled_at) >= RECONCILE_INTERVAL {
             self.reconciled_at = now;
-            self.reconcile()?;
+            self.reconcile(now)?;
             self.resolver.refresh(now);
         }
         let devices = self.devices.as_ref().map(device::Handle::snapshot);
         self.name_gpus(devices.as_deref());
         let listed = devices.as_deref().and_then(|devices| listed_processes(devices, now));
-        let finished = self.observe(listed.as_ref(), now)?;
-        if !finished.is_empty() {
-            self.settle(&finished)?;
-        }
+        let settled = self.observe(listed.as_ref(), now)?;
+        self.settle(&settled)?;
         self.beat();
         let footprints = devices.as_deref().map(|devices| self.footprints(devices, now)).unwrap_or_default();
         self.publish(footprints)
@@ -150,7 +145,7 @@ impl Collector {
         }
         self.save();
         if let (Some(kernel), Some(store)) = (&mut self.kernel, &self.store) {
-            kernel.stop(&store.maps());
+            kernel.stop(store);
         }
     }
 
@@ -184,7 +179,7 @@ impl Collector {
 
     fn process_seen(&mut self, tgid: u32, process: &KernelProcess, facts: Option<Facts>, now: Instant) {
         let key = ProcessKey { tgid, epoch_ns: process.epoch_ns };
-        let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
+        let start_ns = start_of(process);
         if let Some(start_time_ns) = start_ns {
             self.resolver.note_process(ProcessRef { pid: tgid, start_time_ns }, now);
         }
@@ -206,7 +201,11 @@ impl Collector {
         let start_time_ns = identity::process::nanoseconds(late.start_ticks);
         let process = ProcessRef { pid: late.pid, start_time_ns };
         let unseen = Duration::from_nanos(late.seen_since_boottime_ns.saturating_sub(start_time_ns));
-        if unseen.is_zero() {
+        let seen_before = self.ledger.processes().any(|(key, process)| {
+            let start_ns = process.start_boottime_ns;
+            key.tgid == late.pid && start_ns.is_some_and(|start_ns| is_same_start(start_ns, late.start_ticks))
+        });
+        if unseen.is_zero() || seen_before || !self.late.insert((late.pid, start_time_ns)) {
             return;
         }
         match self.resolver.resolve_process(process, now) {
@@ -235,8 +234,8 @@ impl Collector {
         }
     }
 
-    fn observe(&mut self, listed: Option<&ListedProcesses>, now: Instant) -> Result<Vec<RowKey>, ReadError> {
-        let Some(kernel) = &mut self.kernel else { return Ok(Vec::new()) };
+    fn observe(&mut self, listed: Option<&ListedProcesses>, now: Instant) -> Result<Settled, ReadError> {
+        let Some(kernel) = &mut self.kernel else { return Ok(Settled::default()) };
         if self.contexts_changed {
             self.contexts_changed = false;
             kernel.sweep_contexts()?;
@@ -248,7 +247,7 @@ impl Collector {
             .filter_map(|(key, process)| Some((key.tgid, process.start_boottime_ns?)))
             .collect();
         let resolver = RefCell::new(&mut self.resolver);
-        let finished = self.ledger.observe(Observation {
+        let settled = self.ledger.observe(Observation {
             now,
             now_ns: boottime_ns(),
             wall_clock: SystemTime::now(),
@@ -265,35 +264,45 @@ impl Collector {
             },
             exists: &|tenant| resolver.borrow().exists(tenant),
         });
-        Ok(finished)
+        Ok(settled)
     }
 
-    /// Deletes from the kernel what is in the stored ledger now; keeps it there if it cannot be stored.
-    fn settle(&mut self, finished: &[RowKey]) -> Result<(), ReadError> {
-        if !self.save() {
+    /// Stores the ledger if it must be, then deletes from the kernel what has ended; what cannot be stored stays in
+    /// the kernel and is settled again later.
+    fn settle(&mut self, settled: &Settled) -> Result<(), ReadError> {
+        let changed = self.ledger.take_changed();
+        if (changed || !settled.rows.is_empty()) && !self.save() {
             return Ok(());
         }
         let Some(kernel) = &self.kernel else { return Ok(()) };
-        let keys: Vec<_> = finished.iter().map(counter_key).collect();
+        if settled.processes.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<_> = settled.rows.iter().map(counter_key).collect();
         kernel.delete_rows(&keys)?;
-        self.ledger.forget(finished);
-        let ended: BTreeSet<(u32, u64)> = finished.iter().map(|key| (key.1, key.2)).collect();
-        self.facts.retain(|key, _| !ended.contains(&(key.tgid, key.epoch_ns)));
-        kernel.sweep_ended(&ended)
+        self.ledger.forget(&settled.rows);
+        self.facts.retain(|key, _| !settled.processes.contains(key));
+        kernel.sweep_ended(&settled.processes)
     }
 
-    /// Ends what has ended without a record: rows whose process the kernel's table does not have, and entries of
-    /// that table whose process `/proc` does not have.
-    fn reconcile(&mut self) -> Result<(), ReadError> {
+    /// Catches up with what no record told: processes that the ledger does not know, rows whose process the kernel's
+    /// table does not have, and entries of that table whose process `/proc` does not have.
+    fn reconcile(&mut self, now: Instant) -> Result<(), ReadError> {
         let Some(kernel) = &mut self.kernel else { return Ok(()) };
+        // Rows first: the process of a row that is read here is in the table that is read next, unless it has ended.
+        let mut candidates = kernel.row_processes()?;
+        candidates.extend(self.ledger.processes().map(|(key, _)| *key));
         let living = kernel.reconcile_processes(&self.processes)?;
-        let known: Vec<ProcessKey> = self.ledger.processes().map(|(key, _)| *key).collect();
-        for key in known.into_iter().chain(kernel.row_processes()?) {
-            if !living.contains(&key) {
-                self.ledger.process_ended(key);
-            }
+        for key in candidates.iter().filter(|key| !living.contains_key(key)) {
+            self.ledger.process_ended(*key);
         }
+        self.late.retain(|(pid, start_ns)| self.processes.is_alive(*pid, Some(*start_ns)));
         self.contexts_changed = true;
+        let known: BTreeSet<ProcessKey> = self.ledger.processes().map(|(key, _)| *key).collect();
+        for (key, process) in living.iter().filter(|(key, _)| !known.contains(key)) {
+            let facts = self.processes.facts(key.tgid, start_of(process));
+            self.process_seen(key.tgid, process, facts, now);
+        }
         Ok(())
     }
 
@@ -364,6 +373,11 @@ impl Collector {
             }
         }
     }
+}
+
+/// When a process started, where the kernel says it.
+fn start_of(process: &KernelProcess) -> Option<u64> {
+    (process.start_boottime_ns != 0).then_some(process.start_boottime_ns)
 }
 
 /// The tenant of calls that nobody can be named for.

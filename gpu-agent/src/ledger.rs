@@ -127,6 +127,19 @@ pub struct Ledger {
     unseen: BTreeMap<Arc<Tenant>, Duration>,
     ended: BTreeSet<ProcessKey>,
     settled: BTreeMap<RowKey, SettledRow>,
+    /// Whether the restored part of `settled` was compared with the rows that the kernel still has.
+    compared: bool,
+    /// Whether something was added that a next agent must know.
+    changed: bool,
+}
+
+/// What has ended with an observation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Rows that can be deleted from the kernel once [`Ledger::saved`] is stored.
+    pub rows: Vec<RowKey>,
+    /// Processes that have ended, with or without rows.
+    pub processes: BTreeSet<ProcessKey>,
 }
 
 /// [`CounterKey`] with an order.
@@ -159,7 +172,14 @@ impl Ledger {
             unseen: unseen.into_iter().collect(),
             ended: BTreeSet::new(),
             settled: settled.into_iter().map(|row| (row.key, row)).collect(),
+            compared: false,
+            changed: true,
         }
+    }
+
+    /// Whether something was added since the last call that must be stored even if no process ends.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// What must be stored before rows are deleted from the kernel.
@@ -199,12 +219,12 @@ impl Ledger {
 
     /// Adds time during which a tenant's process ran unseen.
     pub fn unseen(&mut self, tenant: Arc<Tenant>, duration: Duration) {
+        self.changed = true;
         *self.unseen.entry(tenant).or_default() += duration;
     }
 
-    /// Takes in a reading. Returns the rows that are settled and, once [`Self::saved`] is stored, can be deleted
-    /// from the kernel.
-    pub fn observe(&mut self, observation: Observation<'_>) -> Vec<RowKey> {
+    /// Takes in a reading. Returns what has ended.
+    pub fn observe(&mut self, observation: Observation<'_>) -> Settled {
         let Observation { now, now_ns, wall_clock, counters, errors, returned, listed, tenant_of, exists } =
             observation;
         for (key, totals) in counters {
@@ -219,9 +239,19 @@ impl Ledger {
                 *total = Returned { allocations: kind.calls, bytes: kind.bytes };
             }
         }
-        let finished = self.decide(now, now_ns, wall_clock, listed);
+        if !self.compared {
+            // What an earlier agent had settled and deleted is in the bases and nowhere else.
+            self.compared = true;
+            let rows = &self.rows;
+            self.settled.retain(|key, _| rows.contains_key(key));
+        }
+        let rows = self.decide(now, now_ns, wall_clock, listed);
+        let processes = std::mem::take(&mut self.ended);
+        for process in &processes {
+            self.processes.remove(process);
+        }
         self.end_series(now_ns, exists);
-        finished
+        Settled { rows, processes }
     }
 
     /// Forgets rows that the caller has deleted from the kernel.
@@ -304,8 +334,11 @@ impl Ledger {
             }
             let Some(gpu) = &row.gpu else { continue };
             let series_key = SeriesKey { tenant: Arc::clone(&row.tenant), gpu: gpu.clone() };
-            let series =
-                self.series.entry(series_key).or_insert_with(|| Series::starting(wall_clock, now_ns));
+            let changed = &mut self.changed;
+            let series = self.series.entry(series_key).or_insert_with(|| {
+                *changed = true;
+                Series::starting(wall_clock, now_ns)
+            });
             series.last_active_ns = now_ns;
             if ended {
                 row.totals.reclaim_all();
@@ -316,9 +349,6 @@ impl Ledger {
         }
         for key in &finished {
             self.rows.remove(key);
-        }
-        for process in std::mem::take(&mut self.ended) {
-            self.processes.remove(&process);
         }
         finished
     }

@@ -183,12 +183,17 @@ fn cleanup(loaded: &Loaded) -> anyhow::Result<String> {
     let pins = Pins::root(&loaded.config.bpffs);
     remove_tree(&pins).with_context(|| format!("cannot remove `{}`", pins.display()))?;
     let state = &loaded.config.state_dir;
-    match std::fs::remove_dir_all(state) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove `{}`", state.display()))
+    // Only what the agent writes: the directory may be one that others use, too.
+    for name in run::STATE_FILES {
+        let path = state.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove `{}`", path.display()));
+            }
+            _ => {}
         }
-        _ => Ok(format!("removed `{}` and `{}`", pins.display(), state.display())),
     }
+    Ok(format!("removed `{}` and the agent's files in `{}`", pins.display(), state.display()))
 }
 
 /// Prints a line; a reader that has gone away is no failure of ours.

@@ -113,6 +113,10 @@ fn announce(state_dir: &std::path::Path, address: SocketAddr) {
     }
 }
 
+/// Files that the agent writes into its state directory.
+pub const STATE_FILES: [&str; 6] =
+    ["address", "ledger.json", "ledger.json.unreadable", "ledger.tmp", "maps.bin", "maps.tmp"];
+
 /// Where a running agent's address stands.
 pub fn address_file(state_dir: &std::path::Path) -> PathBuf {
     state_dir.join("address")
@@ -161,14 +165,13 @@ fn collector(
     };
     let mut late = Vec::new();
     if let Some(kernel) = &mut kernel {
-        let maps = store.as_ref().map(Store::maps).unwrap_or_default();
         if !kernel.adopted()
             && let Some(last_alive) = last_alive
         {
             let gap = SystemTime::now().duration_since(last_alive).unwrap_or_default();
             blind_ns = blind_ns.saturating_add(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX));
         }
-        late = kernel.start(&maps, &processes);
+        late = kernel.start(store.as_ref(), &processes);
     }
     let parts = Parts {
         kernel,

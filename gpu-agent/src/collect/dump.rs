@@ -89,11 +89,13 @@ impl Dump {
     }
 
     /// Writes it to a file.
-    pub fn save(&self, path: &Path) -> Result<(), StoreError> {
+    pub fn save(&self, path: &Path, boot_id: &str) -> Result<(), StoreError> {
         let Self { processes, threads, contexts, primary, allocations, returned, counters, errors } = self;
         let mut bytes = Vec::new();
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&abi::VERSION.to_le_bytes());
+        bytes.extend_from_slice(boot_id.as_bytes());
+        bytes.push(b'\n');
         encode(&mut bytes, processes);
         encode(&mut bytes, threads);
         encode(&mut bytes, contexts);
@@ -105,8 +107,9 @@ impl Dump {
         write_whole(path, &bytes)
     }
 
-    /// Takes it from a file, which is then gone; `None` if there is none, or none of this version.
-    pub fn take(path: &Path) -> Option<Self> {
+    /// Takes it from a file, which is then gone; `None` if there is none, or none of this boot and version: epochs and
+    /// cgroup ids mean nothing in another.
+    pub fn take(path: &Path, boot_id: &str) -> Option<Self> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -119,16 +122,17 @@ impl Dump {
         if let Err(error) = fs::remove_file(path) {
             tracing::warn!(path = %path.display(), %error, "the stored maps cannot be removed");
         }
-        let dump = Self::decode(&bytes);
+        let dump = Self::decode(&bytes, boot_id);
         if dump.is_none() {
-            tracing::warn!(path = %path.display(), "the stored maps are damaged or of another version");
+            tracing::warn!(path = %path.display(), "the stored maps are damaged, or of another boot or version");
         }
         dump
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8], boot_id: &str) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
-        let mut rest = rest.strip_prefix(&abi::VERSION.to_le_bytes())?;
+        let rest = rest.strip_prefix(&abi::VERSION.to_le_bytes())?;
+        let mut rest = rest.strip_prefix(boot_id.as_bytes())?.strip_prefix(b"\n")?;
         let dump = Self {
             processes: decode(&mut rest)?,
             threads: decode(&mut rest)?,
@@ -204,9 +208,11 @@ mod tests {
     fn a_dump_survives_the_file_and_is_taken_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("maps.bin");
-        sample().save(&path).unwrap();
-        assert_eq!(Dump::take(&path), Some(sample()));
-        assert_eq!(Dump::take(&path), None);
+        sample().save(&path, "boot").unwrap();
+        assert_eq!(Dump::take(&path, "boot"), Some(sample()));
+        assert_eq!(Dump::take(&path, "boot"), None);
+        sample().save(&path, "boot").unwrap();
+        assert_eq!(Dump::take(&path, "another"), None, "epochs of another boot mean nothing");
     }
 
     #[test]
@@ -225,14 +231,14 @@ mod tests {
         fn damaged_files_are_refused_or_read_and_never_panic(at in 0_usize..600, value in any::<u8>(), cut in 0_usize..600) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("maps.bin");
-            sample().save(&path).unwrap();
+            sample().save(&path, "boot").unwrap();
             let mut bytes = fs::read(&path).unwrap();
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = value;
             }
             let length = bytes.len();
             bytes.truncate(length.saturating_sub(cut));
-            let decoded = Dump::decode(&bytes);
+            let decoded = Dump::decode(&bytes, "boot");
             if cut > 0 {
                 prop_assert_eq!(decoded, None);
             }

@@ -1,9 +1,6 @@
 //! The kernel's probes with everything that reads them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_ebpf::{
     abi::{Allocation, AllocationKey, ContextKey, CounterKey, Counters, ErrorKey, Process, Returns, maps},
@@ -16,6 +13,7 @@ use super::{
     dump::Dump,
     processes::ProcessReader,
     records::Records,
+    store::Store,
     view::{KernelState, LibraryState},
 };
 use crate::{
@@ -64,26 +62,30 @@ impl KernelSide {
 
     /// Restores maps that could not be pinned, then attaches what can be found. Returns processes that had their
     /// library before.
-    pub fn start(&mut self, stored_maps: &Path, processes: &ProcessReader) -> Vec<Late> {
-        if !self.kernel.adopted()
-            && let Some(mut dump) = Dump::take(stored_maps)
-        {
-            dump.keep_living(|tgid, process| {
-                process.start_boottime_ns != 0 && processes.is_alive(tgid, Some(process.start_boottime_ns))
-            });
-            match dump.restore(self.reader, &self.kernel) {
-                Ok(()) => info!(
-                    processes = dump.processes.len(),
-                    allocations = dump.allocations.len(),
-                    "what processes hold is taken over from the stored maps"
-                ),
-                Err(error) => warn!(%error, "the stored maps could not be restored in full"),
-            }
+    pub fn start(&mut self, store: Option<&Store>, processes: &ProcessReader) -> Vec<Late> {
+        // Taken in any case: beside adopted maps a stored copy is of an older agent.
+        let stored = store.and_then(|store| Dump::take(&store.maps(), store.boot_id()));
+        if let Some(dump) = stored.filter(|_| !self.kernel.adopted()) {
+            self.restore(dump, processes);
         }
         self.manager.attach_known_paths(&mut self.kernel);
         let late = self.manager.rescan(&mut self.kernel);
         self.kernel.drop_stale_links();
         late
+    }
+
+    fn restore(&self, mut dump: Dump, processes: &ProcessReader) {
+        dump.keep_living(|tgid, process| {
+            process.start_boottime_ns != 0 && processes.is_alive(tgid, Some(process.start_boottime_ns))
+        });
+        match dump.restore(self.reader, &self.kernel) {
+            Ok(()) => info!(
+                processes = dump.processes.len(),
+                allocations = dump.allocations.len(),
+                "what processes hold is taken over from the stored maps"
+            ),
+            Err(error) => warn!(%error, "the stored maps could not be restored in full"),
+        }
     }
 
     /// Whether maps of an earlier agent were taken over.
@@ -97,7 +99,7 @@ impl KernelSide {
     }
 
     /// Stores the maps where they are not pinned; the probes go with the agent then.
-    pub fn stop(&mut self, stored_maps: &Path) {
+    pub fn stop(&mut self, store: &Store) {
         if self.kernel.pinned() {
             return;
         }
@@ -107,7 +109,7 @@ impl KernelSide {
         }
         match Dump::read(self.reader, &self.kernel) {
             Ok(dump) => {
-                if let Err(error) = dump.save(stored_maps) {
+                if let Err(error) = dump.save(&store.maps(), store.boot_id()) {
                     warn!(%error, "the maps cannot be stored: the next agent begins with nothing");
                 }
             }
@@ -140,12 +142,15 @@ impl KernelSide {
     }
 
     /// Removes processes from the kernel's table that are not there any more; returns the others.
-    pub fn reconcile_processes(&self, alive: &ProcessReader) -> Result<BTreeSet<ProcessKey>, ReadError> {
-        let mut living = BTreeSet::new();
+    pub fn reconcile_processes(
+        &self,
+        alive: &ProcessReader,
+    ) -> Result<BTreeMap<ProcessKey, Process>, ReadError> {
+        let mut living = BTreeMap::new();
         for (tgid, process) in self.processes()? {
             let start_ns = (process.start_boottime_ns != 0).then_some(process.start_boottime_ns);
             if alive.is_alive(tgid, start_ns) {
-                living.insert(ProcessKey { tgid, epoch_ns: process.epoch_ns });
+                living.insert(ProcessKey { tgid, epoch_ns: process.epoch_ns }, process);
             } else {
                 self.reader.remove(&self.kernel, maps::PROCESSES, &tgid)?;
             }
@@ -186,8 +191,10 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Removes the allocations and contexts of processes, given as (thread-group id, epoch), that ended.
-    pub fn sweep_ended(&self, ended: &BTreeSet<(u32, u64)>) -> Result<(), ReadError> {
+    /// Removes the allocations and contexts of processes that ended.
+    pub fn sweep_ended(&self, processes: &BTreeSet<ProcessKey>) -> Result<(), ReadError> {
+        let ended: BTreeSet<(u32, u64)> =
+            processes.iter().map(|process| (process.tgid, process.epoch_ns)).collect();
         for (key, _) in self.reader.allocations(&self.kernel)? {
             if ended.contains(&(key.tgid, key.epoch_ns)) {
                 self.reader.remove(&self.kernel, maps::ALLOCATIONS, &key)?;

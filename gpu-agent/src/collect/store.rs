@@ -70,6 +70,11 @@ impl Store {
         Ok(Self { directory: directory.to_owned(), boot_id: boot_id.trim().to_owned() })
     }
 
+    /// The boot that the state is of.
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+
     /// Where the kernel's maps are kept when they cannot be pinned.
     pub fn maps(&self) -> PathBuf {
         self.directory.join("maps.bin")

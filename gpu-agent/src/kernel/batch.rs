@@ -76,7 +76,10 @@ where
         }
         key = Some(next.clone());
     }
-    Ok(())
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "the map changes faster than it can be read element by element",
+    ))
 }
 
 fn check_shape<K, V>(shape: MapShape) -> io::Result<()> {

@@ -79,6 +79,10 @@ impl Node {
     }
 
     fn observe(&mut self) -> Vec<RowKey> {
+        self.settle().rows
+    }
+
+    fn settle(&mut self) -> Settled {
         let now = self.start + self.elapsed;
         let listed = self.listed.clone().map(|gpus| ListedProcesses { gpus, sampled_at: now });
         let cgroup_exists = self.cgroup_exists;
@@ -294,4 +298,44 @@ fn a_reused_pid_is_another_process() {
     let totals = node.series(9, Some(GPU_A)).unwrap().totals;
     assert_eq!(totals.held(MemoryKind::Device).bytes, 40);
     assert_eq!(totals.flow(MemoryKind::Device).allocated_bytes, 140);
+}
+
+#[test]
+fn a_process_without_any_row_ends_as_well() {
+    let mut node = Node::new(Saved::default());
+    node.sees(process(1), &[GPU_A]);
+    node.observe();
+    node.ledger.process_ended(process(1));
+    assert_eq!(node.settle(), Settled { rows: Vec::new(), processes: BTreeSet::from([process(1)]) });
+}
+
+#[test]
+fn a_new_series_is_to_be_stored_and_an_old_one_is_not_stored_again() {
+    let mut node = Node::new(Saved::default());
+    node.observe();
+    node.ledger.take_changed();
+    node.observe();
+    assert!(!node.ledger.take_changed());
+    node.sees(process(1), &[GPU_A]);
+    node.nvml_lists(1, &[GPU_A]);
+    node.counters.insert(row(9, process(1), 0), launches(1));
+    node.observe();
+    assert!(node.ledger.take_changed());
+}
+
+#[test]
+fn what_was_settled_and_deleted_is_not_carried_for_ever() {
+    let mut first = Node::new(Saved::default());
+    first.sees(process(1), &[GPU_A]);
+    first.nvml_lists(1, &[GPU_A]);
+    first.counters.insert(row(9, process(1), 0), launches(7));
+    first.observe();
+    first.ledger.process_ended(process(1));
+    first.observe();
+    let saved = first.ledger.saved();
+    assert_eq!(saved.settled.len(), 1);
+    let mut second = Node::new(saved);
+    second.observe();
+    assert_eq!(second.ledger.saved().settled, []);
+    assert_eq!(second.launches(9, Some(GPU_A)), Some(7));
 }

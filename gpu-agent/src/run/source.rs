@@ -17,7 +17,7 @@ use crate::{
     report::{self, tenants::Labels},
 };
 
-/// A device reading older than this many reading intervals is not exported.
+/// Readings older than this many intervals are not exported, and an agent without younger ones is not ready.
 const MAX_AGE_INTERVALS: u32 = 5;
 
 /// The agent as a source of snapshots.
@@ -46,6 +46,13 @@ impl AgentSource {
     }
 }
 
+impl AgentSource {
+    /// The age from which what was read says nothing about the present.
+    fn max_age(&self) -> Duration {
+        self.interval.saturating_mul(MAX_AGE_INTERVALS).max(Duration::from_secs(5))
+    }
+}
+
 impl SnapshotSource for AgentSource {
     fn snapshot(&self) -> Snapshot {
         let view = self.views.latest();
@@ -56,7 +63,7 @@ impl SnapshotSource for AgentSource {
             report::agent::add_to(&mut builder, view, self.labels, self.start);
         }
         if let Some(devices) = &self.devices {
-            let max_age = self.interval.saturating_mul(MAX_AGE_INTERVALS).max(Duration::from_secs(5));
+            let max_age = self.max_age();
             let now = tokio::time::Instant::now();
             report::devices::add_to(&mut builder, &devices.snapshot(), now, max_age, self.start);
         }
@@ -67,10 +74,12 @@ impl SnapshotSource for AgentSource {
     }
 
     fn ready(&self) -> Result<(), String> {
-        match self.views.latest() {
-            Some(_) => Ok(()),
-            None => Err("the first reading has not been taken".to_owned()),
+        let view = self.views.latest().ok_or("the first reading has not been taken")?;
+        let age = SystemTime::now().duration_since(view.time).unwrap_or_default();
+        if age > self.max_age() {
+            return Err(format!("the last reading was taken {} s ago", age.as_secs()));
         }
+        Ok(())
     }
 
     fn status(&self) -> serde_json::Value {
