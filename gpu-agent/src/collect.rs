@@ -164,7 +164,7 @@ impl Collector {
             }
             Some(RecordKind::ContextDestroyed) => self.contexts_changed = true,
             Some(RecordKind::Exit | RecordKind::Exec) => self.ledger.process_ended(key),
-            Some(RecordKind::ContextCreated | RecordKind::Fork) | None => {}
+            Some(RecordKind::Fork) | None => {}
             Some(RecordKind::FirstError) => {
                 debug!(
                     pid = record.tgid,

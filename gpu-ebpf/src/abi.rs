@@ -18,6 +18,27 @@ pub const VERSION: u32 = 1;
 /// The device ordinal of a call whose context was never seen.
 pub const DEVICE_UNKNOWN: i32 = -1;
 
+/// Device ordinals from here on are taken for unknown: no machine has so many, and each would be a row of counters.
+pub const DEVICES: u32 = 256;
+
+/// A device ordinal as the tenant gave it, bounded.
+#[inline(always)]
+pub const fn bounded_device(ordinal: u64) -> i32 {
+    let ordinal = ordinal as u32;
+    if ordinal < DEVICES { ordinal.cast_signed() } else { DEVICE_UNKNOWN }
+}
+
+/// `CUDA_ERROR_UNKNOWN`, under which every code is counted that no driver returns.
+pub const ERROR_UNKNOWN: i32 = 999;
+/// `CUDA_ERROR_NOT_READY`, an answer and no failure.
+pub const ERROR_NOT_READY: i32 = 600;
+
+/// A `CUresult` as the tenant's library gave it, bounded: each code is a row of counters.
+#[inline(always)]
+pub const fn bounded_error(code: i32) -> i32 {
+    if code > 0 && code < ERROR_UNKNOWN { code } else { ERROR_UNKNOWN }
+}
+
 /// Slots of the array `SLOTS`, a power of two: an array look-up is a few instructions where a hash look-up is a call.
 pub const SLOTS: u32 = 16_384;
 
@@ -319,8 +340,6 @@ impl Counters {
 pub enum RecordKind {
     /// The first CUDA call of a process image.
     ProcessSeen = 1,
-    /// A context came to life; `subject` is its id, `device` its ordinal.
-    ContextCreated = 2,
     /// A context ended, and with it every allocation in it.
     ContextDestroyed = 3,
     /// The process replaced its image: what the old one held is gone.
@@ -338,7 +357,6 @@ impl RecordKind {
     pub const fn from_wire(value: u32) -> Option<Self> {
         Some(match value {
             1 => Self::ProcessSeen,
-            2 => Self::ContextCreated,
             3 => Self::ContextDestroyed,
             4 => Self::Exec,
             5 => Self::Fork,
@@ -455,11 +473,22 @@ mod tests {
 
     #[test]
     fn every_record_kind_survives_the_wire_and_others_are_refused() {
-        for value in 1..=7 {
+        for value in [1, 3, 4, 5, 6, 7] {
             assert_eq!(RecordKind::from_wire(value).map(|kind| kind as u32), Some(value));
         }
         assert_eq!(RecordKind::from_wire(0), None);
         assert_eq!(RecordKind::from_wire(8), None);
+    }
+
+    #[test]
+    fn what_a_tenant_chooses_is_bounded() {
+        assert_eq!(bounded_device(0), 0);
+        assert_eq!(bounded_device(255), 255);
+        assert_eq!(bounded_device(256), DEVICE_UNKNOWN);
+        assert_eq!(bounded_device(u64::from(u32::MAX)), DEVICE_UNKNOWN);
+        assert_eq!(bounded_error(2), 2);
+        assert_eq!(bounded_error(-2), ERROR_UNKNOWN);
+        assert_eq!(bounded_error(i32::MAX), ERROR_UNKNOWN);
     }
 
     #[test]

@@ -127,20 +127,6 @@ impl Class {
             _ => return None,
         })
     }
-
-    /// The label that the class is exported under.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Launch => "launch",
-            Self::GraphLaunch => "graph_launch",
-            Self::Synchronize => "synchronize",
-            Self::Copy => "copy",
-            Self::Memset => "memset",
-            Self::Allocate => "alloc",
-            Self::Free => "free",
-            Self::Context => "context",
-        }
-    }
 }
 
 /// Where a copy goes, as far as the call says. The value is an index into [`crate::abi::Counters::copies`].
@@ -172,19 +158,6 @@ impl CopyDirection {
         Self::Unified,
         Self::Array,
     ];
-
-    /// The label that the direction is exported under.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::HostToDevice => "host_to_device",
-            Self::DeviceToHost => "device_to_host",
-            Self::DeviceToDevice => "device_to_device",
-            Self::HostToHost => "host_to_host",
-            Self::Peer => "peer",
-            Self::Unified => "unified",
-            Self::Array => "array",
-        }
-    }
 }
 
 /// What kind of memory an allocation is. The value is an index into [`crate::abi::Counters::memory`].
@@ -215,18 +188,6 @@ impl MemoryKind {
 
     /// The wire value of memory that belongs to another process and is not counted.
     pub const IMPORTED: u32 = 0xff;
-
-    /// The label that the kind is exported under.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Pool => "pool",
-            Self::Virtual => "virtual",
-            Self::Managed => "managed",
-            Self::Array => "array",
-            Self::Host => "host",
-        }
-    }
 }
 
 /// Which number space an address or handle is from: equal values in different spaces are different

@@ -92,7 +92,7 @@ pub enum Feature {
     Nvml,
     /// Pinning maps and links under bpffs.
     Pinning,
-    /// Scheduler tracepoints, which tell of processes that end.
+    /// Tracepoints that tell of processes that end and of threads that change their cgroup.
     Tracepoints,
     /// One link over all uprobes of a library.
     UprobeMulti,

@@ -123,6 +123,12 @@ pub enum KernelError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error("tracepoint `{tracepoint}` cannot be attached to")]
+    Tracepoint {
+        tracepoint: &'static str,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("map `{map}` cannot be opened")]
     Map {
         map: &'static str,
@@ -194,6 +200,7 @@ impl Kernel {
     pub fn load(options: &Options<'_>) -> Result<Self, KernelError> {
         if let Some(pins) = &options.pins {
             discard_unusable(pins, options.object)?;
+            warn_of_other_sizes(pins, &options.map_entries);
         }
         let adopted = options.pins.as_ref().is_some_and(|pins| pins.map(maps::COUNTERS).exists());
         let mut ebpf = load_object(options)?;
@@ -448,7 +455,9 @@ impl Kernel {
                 continue;
             }
             let program: &mut RawTracePoint = program(&mut self.ebpf, name)?;
-            let id = program.attach(tracepoint).map_err(|error| program_error(name, "attached", error))?;
+            let id = program
+                .attach(tracepoint)
+                .map_err(|error| KernelError::Tracepoint { tracepoint, source: Box::new(error) })?;
             let link = program.take_link(id).map_err(|error| program_error(name, "attached", error))?;
             match path {
                 Some(path) => {
@@ -562,6 +571,24 @@ fn discard_unusable(pins: &Pins, object: &[u8]) -> Result<(), KernelError> {
     );
     pins.remove().map_err(KernelError::Pins)?;
     pins.make().map_err(KernelError::Pins)
+}
+
+/// Says where a configured size has no effect because the map exists.
+fn warn_of_other_sizes(pins: &Pins, configured: &BTreeMap<&'static str, u32>) {
+    for (map, entries) in configured {
+        let shape =
+            syscall::open_pinned(&pins.map(map)).and_then(|pinned| syscall::map_shape(pinned.as_fd()));
+        if let Ok(shape) = shape
+            && shape.max_entries != *entries
+        {
+            tracing::warn!(
+                map,
+                entries = shape.max_entries,
+                configured = entries,
+                "an adopted map keeps its size: run `gpu-agent cleanup` to begin with the configured one"
+            );
+        }
+    }
 }
 
 /// Removes the pins; what is held goes with the value.

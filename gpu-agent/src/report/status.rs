@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use gpu_ebpf::call::{CopyDirection, MemoryKind};
 
+use super::tenants::{direction_label, kind_label, memory_label};
 use crate::{
     collect::view::{KernelState, View},
     device::{DeviceSnapshot, GpuState},
@@ -136,7 +137,7 @@ fn tenants(view: &View) -> Vec<TenantStatus> {
                 MemoryKind::ALL
                     .into_iter()
                     .filter(|kind| totals.flow(*kind).allocations > 0)
-                    .map(|kind| (kind.as_str().to_owned(), bytes(kind)))
+                    .map(|kind| (memory_label(kind).as_str().to_owned(), bytes(kind)))
                     .collect()
             };
             let footprint = view
@@ -145,7 +146,7 @@ fn tenants(view: &View) -> Vec<TenantStatus> {
                 .find(|footprint| footprint.tenant == key.tenant && Some(&footprint.gpu) == key.gpu.as_ref());
             TenantStatus {
                 tenant: key.tenant.name.clone(),
-                kind: key.tenant.kind.as_str().to_owned(),
+                kind: kind_label(key.tenant.kind).as_str().to_owned(),
                 cgroup_path: key.tenant.cgroup_path.clone(),
                 gpu: key.gpu.as_deref().map(str::to_owned),
                 processes: current.processes.len(),
@@ -162,7 +163,9 @@ fn tenants(view: &View) -> Vec<TenantStatus> {
                     .into_iter()
                     .zip(totals.counters.copies)
                     .filter(|(_, transfer)| transfer.calls > 0)
-                    .map(|(direction, transfer)| (direction.as_str().to_owned(), transfer.bytes))
+                    .map(|(direction, transfer)| {
+                        (direction_label(direction).as_str().to_owned(), transfer.bytes)
+                    })
                     .collect(),
                 memset_bytes: totals.counters.memset.bytes,
                 errors: totals.errors.values().sum(),

@@ -162,7 +162,7 @@ static BOUNDS_SECONDS: [f64; histogram::BUCKETS - 1] = {
     bounds
 };
 
-fn kind_label(kind: TenantKind) -> value::TenantKind {
+pub(super) fn kind_label(kind: TenantKind) -> value::TenantKind {
     match kind {
         TenantKind::Configured => value::TenantKind::Configured,
         TenantKind::Systemd => value::TenantKind::SystemdUnit,
@@ -174,7 +174,7 @@ fn kind_label(kind: TenantKind) -> value::TenantKind {
     }
 }
 
-fn direction_label(direction: CopyDirection) -> value::CopyDirection {
+pub(super) fn direction_label(direction: CopyDirection) -> value::CopyDirection {
     match direction {
         CopyDirection::HostToDevice => value::CopyDirection::HostToDevice,
         CopyDirection::DeviceToHost => value::CopyDirection::DeviceToHost,
@@ -186,7 +186,7 @@ fn direction_label(direction: CopyDirection) -> value::CopyDirection {
     }
 }
 
-fn memory_label(kind: MemoryKind) -> value::MemoryKind {
+pub(super) fn memory_label(kind: MemoryKind) -> value::MemoryKind {
     match kind {
         MemoryKind::Device => value::MemoryKind::Device,
         MemoryKind::Pool => value::MemoryKind::Pool,

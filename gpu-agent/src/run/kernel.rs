@@ -7,10 +7,11 @@ use gpu_ebpf::abi::{Counters, maps};
 use tracing::warn;
 
 use crate::{
+    chain::Chain,
     collect::{kernel_side::KernelSide, processes::ProcessReader},
     config::{Config, Feature, LogLevel},
     kernel::{
-        loader::{Kernel, Options},
+        loader::{Kernel, KernelError, Options},
         mounts::ensure_bpffs,
         pins::Pins,
         reader::Reader,
@@ -42,7 +43,13 @@ pub(super) fn load(config: &Config) -> anyhow::Result<KernelSide> {
         diagnostics: matches!(config.log.level, LogLevel::Debug | LogLevel::Trace),
         map_entries: map_entries(config, reader.cpus()),
     };
-    let kernel = Kernel::load(&options)?;
+    let kernel = match Kernel::load(&options) {
+        Err(error @ KernelError::Tracepoint { .. }) => {
+            warn!(error = %Chain(&error), "process ends are found by looking");
+            Kernel::load(&Options { tracepoints: false, ..options })?
+        }
+        loaded => loaded?,
+    };
     let manager = Manager::new(config.proc_root.clone(), config.probe.library_paths.clone());
     let processes = ProcessReader::new(config.proc_root.clone());
     Ok(KernelSide::new(kernel, reader, manager, processes)?)

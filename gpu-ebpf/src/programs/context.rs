@@ -4,7 +4,7 @@ use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
 use gpu_ebpf::{
     abi::{
         CONTEXT_STACK_DEPTH, Context, ContextKey, DEVICE_UNKNOWN, Process, RecordKind, StackedContext, Stat,
-        Thread,
+        Thread, bounded_device,
     },
     call::Call,
 };
@@ -39,7 +39,7 @@ pub(crate) fn leave(thread: &mut Thread, call: Call) {
     match call {
         Call::ContextCreate | Call::ContextCreateAffinity | Call::ContextCreateParameters => {
             let Some(handle) = read::<u64>(first, 0) else { return };
-            create(thread, handle, second as i32);
+            create(thread, handle, bounded_device(second));
             push(thread, handle);
         }
         Call::ContextDestroy => {
@@ -60,10 +60,10 @@ pub(crate) fn leave(thread: &mut Thread, call: Call) {
         Call::ContextPop => pop(thread),
         Call::PrimaryRetain => {
             let Some(handle) = read::<u64>(first, 0) else { return };
-            retain(thread, handle, second as i32);
+            retain(thread, handle, bounded_device(second));
         }
-        Call::PrimaryRelease => release(thread, first as i32, false),
-        _ => release(thread, first as i32, true),
+        Call::PrimaryRelease => release(thread, bounded_device(first), false),
+        _ => release(thread, bounded_device(first), true),
     }
 }
 
@@ -112,7 +112,6 @@ fn create(thread: &mut Thread, handle: u64, device: i32) -> u64 {
     if CONTEXTS.insert(key(thread, handle), &context, BPF_ANY).is_err() {
         count(Stat::ContextsFull);
     }
-    report(thread, RecordKind::ContextCreated, id, device);
     id
 }
 

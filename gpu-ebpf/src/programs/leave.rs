@@ -3,7 +3,7 @@
 use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::RetProbeContext};
 use aya_log_ebpf::debug;
 use gpu_ebpf::{
-    abi::{ErrorKey, Process, RecordKind, Stat, Thread, Timed},
+    abi::{ERROR_NOT_READY, ErrorKey, Process, RecordKind, Stat, Thread, Timed, bounded_error},
     call::{Call, Class},
     histogram,
 };
@@ -141,6 +141,10 @@ fn add_to_bucket(timed: *mut Timed, bucket: usize) {
 /// Counts a failure, and reports the first of its kind.
 #[inline(never)]
 fn failed(thread: &mut Thread, class: Class, code: i32) {
+    if code == ERROR_NOT_READY {
+        return;
+    }
+    let code = bounded_error(code);
     let key = ErrorKey { who: thread::counter_key(thread), class: class as u32, code };
     if let Some(counter) = ERRORS.get_ptr_mut(key) {
         add(counter, 1);
