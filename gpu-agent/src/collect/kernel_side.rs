@@ -40,7 +40,8 @@ pub struct KernelSide {
     reader: Reader,
     manager: Manager,
     records: Records,
-    rows: usize,
+    /// Entries in use by map, as of the last time that each was read.
+    entries: BTreeMap<&'static str, usize>,
 }
 
 impl KernelSide {
@@ -52,7 +53,13 @@ impl KernelSide {
         processes: ProcessReader,
     ) -> Result<Self, KernelError> {
         let (events, exits) = (kernel.take_ring(maps::EVENTS)?, kernel.take_ring(maps::EXITS)?);
-        Ok(Self { kernel, reader, manager, records: Records::new(events, exits, processes), rows: 0 })
+        Ok(Self {
+            kernel,
+            reader,
+            manager,
+            records: Records::new(events, exits, processes),
+            entries: BTreeMap::new(),
+        })
     }
 
     /// The programs' rings.
@@ -120,13 +127,14 @@ impl KernelSide {
     /// Reads all counters.
     pub fn read(&mut self) -> Result<Reading, ReadError> {
         self.kernel.flush_diagnostics();
-        let counters = self.reader.counters(&self.kernel)?;
-        self.rows = counters.len();
-        Ok(Reading {
-            counters,
+        let reading = Reading {
+            counters: self.reader.counters(&self.kernel)?,
             errors: self.reader.errors(&self.kernel)?,
             returned: self.reader.returned(&self.kernel)?,
-        })
+        };
+        self.entries.insert(maps::COUNTERS, reading.counters.len());
+        self.entries.insert(maps::ERRORS, reading.errors.len());
+        Ok(reading)
     }
 
     /// The kernel's table of processes.
@@ -143,7 +151,7 @@ impl KernelSide {
 
     /// Removes processes from the kernel's table that are not there any more; returns the others.
     pub fn reconcile_processes(
-        &self,
+        &mut self,
         alive: &ProcessReader,
     ) -> Result<BTreeMap<ProcessKey, Process>, ReadError> {
         let mut living = BTreeMap::new();
@@ -155,14 +163,17 @@ impl KernelSide {
                 self.reader.remove(&self.kernel, maps::PROCESSES, &tgid)?;
             }
         }
+        self.entries.insert(maps::PROCESSES, living.len());
         Ok(living)
     }
 
     /// Takes what ended with its context out of the table, and counts it.
-    pub fn sweep_contexts(&self) -> Result<(), ReadError> {
+    pub fn sweep_contexts(&mut self) -> Result<(), ReadError> {
         // Allocations first: the context of one that is read is in the later list, unless it has ended.
         let allocations = self.reader.allocations(&self.kernel)?;
         let contexts = self.reader.contexts(&self.kernel)?;
+        self.entries.insert(maps::ALLOCATIONS, allocations.len());
+        self.entries.insert(maps::CONTEXTS, contexts.values().map(BTreeSet::len).sum());
         let none = BTreeSet::new();
         for (key, allocation) in allocations {
             let living = contexts.get(&(key.tgid, key.epoch_ns)).unwrap_or(&none);
@@ -247,7 +258,7 @@ impl KernelSide {
             stats: self.reader.stats(&self.kernel)?,
             recursion_misses: self.kernel.recursion_misses(),
             undecodable: self.records.undecodable(),
-            entries: BTreeMap::from([(maps::COUNTERS, self.rows)]),
+            entries: self.entries.clone(),
         })
     }
 
