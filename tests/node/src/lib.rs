@@ -13,6 +13,7 @@ pub mod http;
 pub mod machine;
 pub mod metrics;
 pub mod mounts;
+pub mod node;
 pub mod peers;
 pub mod process;
 pub mod summary;

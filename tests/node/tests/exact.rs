@@ -2,25 +2,18 @@
 
 use anyhow::Result;
 use node_tests::{
-    agent::{Agent, Site},
     agree::agree,
-    binaries::Binaries,
     cgroup::Cgroup,
     compare::Lives,
-    machine::Machine,
+    node::Node,
     workload::{Plan, Workload},
 };
 
 #[test]
 fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<()> {
-    let binaries = Binaries::find()?;
-    let machine = Machine::start(&binaries, "2xA10")?;
-    let site = Site::new()?;
-    let libcuda = machine.libcuda();
-    let agent =
-        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let node = Node::start(&[])?;
     let (first, second, third) = (Cgroup::make("first")?, Cgroup::make("second")?, Cgroup::make("third")?);
-    let start = |cgroup, plan| Workload::start(&binaries, &machine, Some(cgroup), &plan);
+    let start = |cgroup, plan| node.run(cgroup, &plan);
 
     let plain = start(&first, Plan::new("mixed", &["--iterations", "400", "--seed", "1"]))?;
     let reordered = start(
@@ -63,18 +56,13 @@ fn four_processes_in_three_cgroups_on_two_gpus_are_counted_exactly() -> Result<(
     }
     let tenants =
         [(&first, vec![&plain]), (&second, vec![&reordered]), (&third, vec![&threaded, &by_address])];
-    agree(&agent, &tenants, Lives::Ended)?;
-    agent.stop()
+    agree(&node.agent, &tenants, Lives::Ended)?;
+    node.stop()
 }
 
 #[test]
 fn every_other_workload_is_counted_exactly() -> Result<()> {
-    let binaries = Binaries::find()?;
-    let machine = Machine::start(&binaries, "2xA10")?;
-    let site = Site::new()?;
-    let libcuda = machine.libcuda();
-    let agent =
-        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let node = Node::start(&[])?;
     let kinds: &[(&str, &[&str])] = &[
         ("train", &["--iterations", "3"]),
         ("infer", &["--iterations", "20", "--rate", "200"]),
@@ -91,9 +79,7 @@ fn every_other_workload_is_counted_exactly() -> Result<()> {
     let running: Vec<Workload> = kinds
         .iter()
         .zip(&cgroups)
-        .map(|((kind, arguments), cgroup)| {
-            Workload::start(&binaries, &machine, Some(cgroup), &Plan::new(kind, arguments))
-        })
+        .map(|((kind, arguments), cgroup)| node.run(cgroup, &Plan::new(kind, arguments)))
         .collect::<Result<_>>()?;
     let mut truths = Vec::new();
     for ((kind, _), workload) in kinds.iter().zip(running) {
@@ -105,29 +91,24 @@ fn every_other_workload_is_counted_exactly() -> Result<()> {
     }
     let tenants: Vec<_> =
         cgroups.iter().zip(&truths).map(|(cgroup, family)| (cgroup, family.iter().collect())).collect();
-    agree(&agent, &tenants, Lives::Ended)?;
-    agent.stop()
+    agree(&node.agent, &tenants, Lives::Ended)?;
+    node.stop()
 }
 
 #[test]
 fn what_is_held_is_said_while_it_is_held() -> Result<()> {
-    let binaries = Binaries::find()?;
-    let machine = Machine::start(&binaries, "2xA10")?;
-    let site = Site::new()?;
-    let libcuda = machine.libcuda();
-    let agent =
-        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let node = Node::start(&[])?;
     let cgroup = Cgroup::make("holder")?;
     let inner = cgroup.child("nested")?;
     let plan =
         Plan { gates: &["exit"], ..Plan::new("leak", &["--limit-bytes", "100000000", "--device", "1"]) };
-    let mut holder = Workload::start(&binaries, &machine, Some(&inner), &plan)?;
+    let mut holder = node.run(&inner, &plan)?;
     holder.reaches("worked")?;
     let truth = holder.truth()?;
     let held: u64 =
         truth.gpus.values().flat_map(|gpu| gpu.memory.values()).map(|memory| memory.held_bytes).sum();
     assert!(held > 90_000_000, "the workload holds {held} bytes");
-    let metrics = agree(&agent, &[(&inner, vec![&truth])], Lives::Running)?;
+    let metrics = agree(&node.agent, &[(&inner, vec![&truth])], Lives::Running)?;
     let tenant = [("gpu_tenant_name", inner.name())];
     let charged = metrics.sum("gpu_tenant_memory_footprint_bytes", &tenant);
     assert!(charged.is_some_and(|charged| charged >= 90_000_000.0), "the driver charges {charged:?}");
@@ -135,31 +116,26 @@ fn what_is_held_is_said_while_it_is_held() -> Result<()> {
 
     holder.allow("exit")?;
     let (_, truth) = holder.finish()?;
-    agree(&agent, &[(&inner, vec![&truth])], Lives::Ended)?;
-    agent.stop()
+    agree(&node.agent, &[(&inner, vec![&truth])], Lives::Ended)?;
+    node.stop()
 }
 
 #[test]
 fn a_context_through_private_functions_is_unknown_and_not_guessed() -> Result<()> {
-    let binaries = Binaries::find()?;
-    let machine = Machine::start(&binaries, "2xA10")?;
-    let site = Site::new()?;
-    let libcuda = machine.libcuda();
-    let agent =
-        Agent::start(&binaries, &site, &machine, &["--probe-library-paths", &libcuda.to_string_lossy()])?;
+    let node = Node::start(&[])?;
     let cgroup = Cgroup::make("private")?;
     let plan = Plan::new("export-table", &["--iterations", "50", "--device", "0", "--device", "1"]);
-    let (_, truth) = Workload::start(&binaries, &machine, Some(&cgroup), &plan)?.finish()?;
+    let (_, truth) = node.run(&cgroup, &plan)?.finish()?;
     let launches: u64 = truth.gpus.values().map(|gpu| gpu.launches).sum();
     assert!(launches > 0);
     let tenant = [("gpu_tenant_name", cgroup.name())];
     node_tests::wait::until("launches on no known GPU", || {
-        let metrics = agent.metrics()?;
+        let metrics = node.agent.metrics()?;
         let all = metrics.sum("gpu_tenant_launches_total", &tenant);
         let unknown = metrics.sum("gpu_tenant_launches_total", &[tenant[0], ("hw_id", "unknown")]);
         #[expect(clippy::cast_precision_loss, reason = "counts below 2^53 are exact")]
         let expected = Some(launches as f64);
         Ok((all == expected && unknown == expected).then_some(()))
     })?;
-    agent.stop()
+    node.stop()
 }
