@@ -344,6 +344,7 @@ impl Collector {
             footprints,
             kernel,
             blind: Duration::from_nanos(self.blind_ns),
+            cgroups: self.resolver.index_stats(),
         });
         Ok(())
     }

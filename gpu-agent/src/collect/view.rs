@@ -9,7 +9,7 @@ use std::{
 use crate::{
     kernel::loader::Mechanism,
     ledger::{Current, series::SeriesKey},
-    tenant::Tenant,
+    tenant::{Tenant, cgroup_id::IndexStats},
 };
 
 /// The agent's knowledge at one moment.
@@ -26,6 +26,8 @@ pub struct View {
     pub kernel: Option<KernelState>,
     /// Time without any probe before this agent.
     pub blind: Duration,
+    /// What became of looking up cgroups.
+    pub cgroups: IndexStats,
 }
 
 /// What the driver charges to a tenant's processes on one GPU.

@@ -10,6 +10,7 @@ use crate::{
     collect::view::{KernelState, View},
     export::snapshot::{Builder, Text, Value},
     ledger::series::SeriesKey,
+    tenant::cgroup_id::IndexStats,
 };
 
 /// Adds every point about the agent's probes and ledger; sums began at `start` at the latest.
@@ -20,6 +21,15 @@ pub fn add_to(builder: &mut Builder, view: &View, labels: Labels, start: SystemT
     if let Some(kernel) = &view.kernel {
         add_probes(builder, kernel, start);
         add_losses(builder, kernel, start);
+    }
+    let IndexStats { truncated_walks, unknown_ids, evicted, .. } = view.cgroups;
+    for (reason, count) in [
+        (value::CgroupMissReason::Gone, unknown_ids),
+        (value::CgroupMissReason::Truncated, truncated_walks),
+        (value::CgroupMissReason::Evicted, evicted),
+    ] {
+        let attributes = vec![(&attribute::GPU_AGENT_CGROUP_MISS_REASON, Text::Static(reason.as_str()))];
+        builder.since(&metrics::CGROUPS_UNNAMED, attributes, start, Value::U64(count));
     }
     add_discrepancies(builder, view, labels);
 }

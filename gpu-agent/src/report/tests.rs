@@ -23,7 +23,7 @@ use crate::{
         series::SeriesKey,
         totals::{Returned, Totals},
     },
-    tenant::{Tenant, TenantKind},
+    tenant::{Tenant, TenantKind, cgroup_id::IndexStats},
 };
 
 fn tenant() -> Arc<Tenant> {
@@ -89,6 +89,7 @@ fn everything() -> View {
             entries: BTreeMap::from([("COUNTERS", 6)]),
         }),
         blind: Duration::from_secs(3),
+        cgroups: IndexStats { unknown_ids: 8, ..IndexStats::default() },
     }
 }
 

@@ -147,11 +147,6 @@ impl<H: HostFiles> Resolver<H> {
         drop(self.facts(process, now));
     }
 
-    /// Forgets a process of which nothing will be asked any more.
-    pub fn forget_process(&mut self, process: ProcessRef) {
-        self.processes.remove(&process);
-    }
-
     /// Learns the cgroups that exist and forgets what has not been needed for [`Limits::retention`]. To be called
     /// from time to time.
     pub fn refresh(&mut self, now: Instant) {

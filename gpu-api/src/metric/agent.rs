@@ -3,9 +3,10 @@
 use super::Descriptor;
 use super::Number::{Double, Int};
 use super::attribute::{
-    ERROR_TYPE, GPU_AGENT_DROP_REASON, GPU_AGENT_EXPORT_DROP_REASON, GPU_AGENT_EXPORT_OUTCOME,
-    GPU_AGENT_MAP_NAME, GPU_AGENT_METRIC_NAME, GPU_AGENT_MISS_REASON, GPU_AGENT_PROBE_STATE,
-    GPU_AGENT_REVISION, GPU_AGENT_SAMPLE_DROP_REASON, GPU_AGENT_VERSION, known, required,
+    ERROR_TYPE, GPU_AGENT_CGROUP_MISS_REASON, GPU_AGENT_DROP_REASON, GPU_AGENT_EXPORT_DROP_REASON,
+    GPU_AGENT_EXPORT_OUTCOME, GPU_AGENT_MAP_NAME, GPU_AGENT_METRIC_NAME, GPU_AGENT_MISS_REASON,
+    GPU_AGENT_PROBE_STATE, GPU_AGENT_REVISION, GPU_AGENT_SAMPLE_DROP_REASON, GPU_AGENT_VERSION, known,
+    required,
 };
 use super::tenant::{ON_DEVICE, TENANT};
 
@@ -63,6 +64,13 @@ pub static LEDGER_DISCREPANCY: Descriptor = Descriptor::gauge(
     &[ON_DEVICE, TENANT],
     "What the driver charges to the tenant's processes less what the ledger says that they hold.",
 );
+pub static CGROUPS_UNNAMED: Descriptor = Descriptor::counter(
+    "gpu.agent.cgroups.unnamed",
+    "{lookup}",
+    Int,
+    &[&[required(&GPU_AGENT_CGROUP_MISS_REASON)]],
+    "Cgroups of calls whose path could not be had, or had to be forgotten.",
+);
 pub static NVML_ERRORS: Descriptor = Descriptor::counter(
     "gpu.agent.nvml.errors",
     "{error}",
@@ -115,6 +123,7 @@ pub static ALL: &[&Descriptor] = &[
     &MAP_ENTRIES,
     &BLIND_DURATION,
     &LEDGER_DISCREPANCY,
+    &CGROUPS_UNNAMED,
     &NVML_ERRORS,
     &NVML_REOPENINGS,
     &NVML_SAMPLES_DROPPED,

@@ -181,6 +181,11 @@ pub static GPU_AGENT_MISS_REASON: Attribute =
     Attribute::closed("gpu.agent.miss.reason", value::MissReason::VALUES, "Why a probe did not run.");
 pub static GPU_AGENT_DROP_REASON: Attribute =
     Attribute::closed("gpu.agent.drop.reason", value::DropReason::VALUES, "Why an event was lost.");
+pub static GPU_AGENT_CGROUP_MISS_REASON: Attribute = Attribute::closed(
+    "gpu.agent.cgroup.miss.reason",
+    value::CgroupMissReason::VALUES,
+    "Why a cgroup has no name.",
+);
 pub static GPU_AGENT_SAMPLE_DROP_REASON: Attribute = Attribute::closed(
     "gpu.agent.sample.drop.reason",
     value::SampleDropReason::VALUES,

@@ -251,6 +251,16 @@ values! {
         Undecodable = "undecodable",
     }
 
+    /// Why a cgroup has no name.
+    CgroupMissReason {
+        /// It was gone before it was looked for.
+        Gone = "gone",
+        /// The search ended before all cgroups were seen, because there are too many.
+        Truncated = "truncated",
+        /// Its name made room for others.
+        Evicted = "evicted",
+    }
+
     /// Why a utilisation sample was not used.
     SampleDropReason {
         /// Not newer than the one before.
