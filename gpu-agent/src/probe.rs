@@ -4,5 +4,6 @@ pub mod elf;
 pub mod library;
 pub mod manager;
 pub mod object;
+pub mod open;
 pub mod overlay;
 pub mod scan;

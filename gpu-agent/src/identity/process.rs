@@ -17,12 +17,37 @@ pub struct GpuEnvironment {
     pub nvidia_visible_devices: Option<String>,
 }
 
-/// Start time in clock ticks since boot, field 22 of `/proc/<pid>/stat`. The name in field 2 may hold spaces and
-/// brackets, so fields are counted from the last bracket.
+/// What `/proc/<pid>/stat` says of a process that both its identity and the search for libraries need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Start time after boot, in clock ticks (field 22).
+    pub start_ticks: u64,
+    /// Size of the address space, in bytes (field 23); 0 for a kernel thread.
+    pub address_space_bytes: u64,
+}
+
+impl Stat {
+    /// Reads `/proc/<pid>/stat`; `None` where it is cut off.
+    pub fn parse(stat: &[u8]) -> Option<Self> {
+        let mut fields = fields_from_start_time(stat)?;
+        Some(Self {
+            start_ticks: fields.next()?.parse().ok()?,
+            address_space_bytes: fields.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// Start time in clock ticks since boot, field 22 of `/proc/<pid>/stat`.
 pub fn start_time_ticks(stat: &[u8]) -> Option<u64> {
+    fields_from_start_time(stat)?.next()?.parse().ok()
+}
+
+/// Field 22 and those behind it. The name in field 2 may hold spaces and brackets, so fields are counted from
+/// the last bracket.
+fn fields_from_start_time(stat: &[u8]) -> Option<impl Iterator<Item = &str>> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    Some(rest.split_ascii_whitespace().skip(19))
 }
 
 /// A start time in ticks as nanoseconds since boot.
@@ -97,6 +122,13 @@ mod tests {
     }
 
     #[test]
+    fn the_address_space_is_read_past_any_name() {
+        let expected = Stat { start_ticks: 987_654, address_space_bytes: 1000 };
+        assert_eq!(Stat::parse(&stat("a) R 1 2) S 1 (b")), Some(expected));
+        assert_eq!(Stat::parse(b"7 (a) S 1"), None);
+    }
+
+    #[test]
     fn a_cut_off_stat_has_no_start_time() {
         for text in
             ["", "42", "42 (x", "42 (x) S 1 2 3", "42 (x) S 1 42 42 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 no"]
@@ -156,6 +188,7 @@ mod tests {
         fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let ticks = start_time_ticks(&bytes);
             assert!(ticks.is_none() || bytes.contains(&b')'));
+            assert!(Stat::parse(&bytes).is_none_or(|stat| Some(stat.start_ticks) == ticks));
             assert!(namespace_pids(&bytes).is_none_or(|pids| !pids.is_empty()));
             assert!(real_uid(&bytes).is_none() || bytes.windows(4).any(|window| window == b"Uid:"));
             let read = gpu_environment(&bytes);

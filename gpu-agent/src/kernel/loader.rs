@@ -1,7 +1,8 @@
 //! Loading the object, adopting what an earlier agent left, attaching and detaching.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
+    fs::File,
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
@@ -28,12 +29,15 @@ use super::{
     btf::TaskOffsets,
     diagnostics::Diagnostics,
     multi::{self, MultiError, MultiPrograms},
-    pins::{LinkTarget, Pins},
+    pins::{self, LinkTarget, Pins},
     syscall,
 };
 use crate::{
     chain::Chain,
-    probe::library::{AttachPoint, LibraryId},
+    probe::{
+        library::{AttachPoint, LibraryId},
+        open,
+    },
 };
 
 /// A uprobe program.
@@ -137,12 +141,8 @@ pub enum KernelError {
     },
     #[error("the pin directory cannot be used")]
     Pins(#[source] io::Error),
-    #[error("the probes cannot be attached to `{file}`")]
-    Attach {
-        file: PathBuf,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error("the probes cannot be attached")]
+    Attach(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// How uprobes are attached.
@@ -178,6 +178,8 @@ enum Held {
 struct Attached {
     held: Vec<Held>,
     pinned: Vec<PathBuf>,
+    /// Links that there are when all are attached; 0 for adopted ones, to which none is added.
+    total: usize,
 }
 
 /// The loaded programs, their maps and what they are attached to.
@@ -281,31 +283,39 @@ impl Kernel {
 
     /// Attaches every program to a library, unless it is attached already.
     ///
-    /// All points or none: a failure half way detaches what was attached.
+    /// `file` is the very file that the points were found in: the kernel is given no name that could have come
+    /// to mean another file. All points or none: a failure half way detaches what was attached.
     pub fn attach(
         &mut self,
         library: LibraryId,
-        file: &Path,
+        file: &File,
         points: &[AttachPoint],
     ) -> Result<(), KernelError> {
         if self.libraries.contains_key(&library) {
             return Ok(());
         }
-        let mut attached = Attached::default();
-        for probe in PROBES {
-            let Probe { name, at_return, .. } = probe;
-            let chosen: Vec<&AttachPoint> = points.iter().filter(|point| probe.is_for(point.call)).collect();
-            if chosen.is_empty() {
-                continue;
-            }
-            let result = if self.multi.is_some() {
-                self.attach_multi(&mut attached, library, file, name, at_return, &chosen)
-            } else {
-                self.attach_perf(&mut attached, library, file, name, &chosen)
+        let file = &open::path_of(file);
+        let chosen: Vec<(Probe, Vec<&AttachPoint>)> = PROBES
+            .into_iter()
+            .map(|probe| {
+                let points = points.iter().filter(|point| probe.is_for(point.call)).collect();
+                (probe, points)
+            })
+            .filter(|(_, points): &(Probe, Vec<&AttachPoint>)| !points.is_empty())
+            .collect();
+        let total = match self.mechanism().0 {
+            Mechanism::UprobeMulti => chosen.len(),
+            Mechanism::PerfEvent => chosen.iter().map(|(_, points)| points.len()).sum(),
+        };
+        let mut attached = Attached { total, ..Attached::default() };
+        for (probe, points) in &chosen {
+            let result = match self.mechanism().0 {
+                Mechanism::UprobeMulti => self.attach_multi(&mut attached, library, file, probe, points),
+                Mechanism::PerfEvent => self.attach_perf(&mut attached, library, file, probe.name, points),
             };
             if let Err(source) = result {
                 detach(&attached);
-                return Err(KernelError::Attach { file: file.to_owned(), source });
+                return Err(KernelError::Attach(source));
             }
         }
         self.libraries.insert(library, attached);
@@ -363,15 +373,14 @@ impl Kernel {
         attached: &mut Attached,
         library: LibraryId,
         file: &Path,
-        program: &str,
-        at_return: bool,
+        probe: &Probe,
         points: &[&AttachPoint],
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(multi) = &self.multi else { return Err("uprobe_multi programs are not loaded".into()) };
         let offsets: Vec<u64> = points.iter().map(|point| point.offset).collect();
         let cookies: Vec<u64> = points.iter().map(|point| u64::from(point.call as u32)).collect();
-        let link = multi.attach(program, file, &offsets, &cookies, at_return)?;
-        match self.pin_path(library, program, 0) {
+        let link = multi.attach(probe.name, file, &offsets, &cookies, probe.at_return)?;
+        match self.pin_path(library, probe.name, 0, attached.total) {
             Some(path) => {
                 syscall::pin(link.as_fd(), &path)?;
                 attached.pinned.push(path);
@@ -390,7 +399,7 @@ impl Kernel {
         points: &[&AttachPoint],
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         for (index, point) in points.iter().enumerate() {
-            let path = self.pin_path(library, name, index);
+            let path = self.pin_path(library, name, index, attached.total);
             let program: &mut UProbe = program(&mut self.ebpf, name)?;
             let at = UProbeAttachPoint {
                 location: UProbeAttachLocation::AbsoluteOffset(point.offset),
@@ -409,31 +418,23 @@ impl Kernel {
         Ok(())
     }
 
-    fn pin_path(&self, library: LibraryId, program: &str, index: usize) -> Option<PathBuf> {
-        let target = LinkTarget::Library { library, program: program.to_owned(), index };
+    fn pin_path(&self, library: LibraryId, program: &str, index: usize, total: usize) -> Option<PathBuf> {
+        let target = LinkTarget::Library { library, program: program.to_owned(), index, total };
         self.pins.as_ref().map(|pins| pins.link(self.object_hash, &target))
     }
 
     /// Takes over the links that this very object has, and remembers the others as stale.
     fn adopt_links(&mut self) -> Result<(), KernelError> {
         let Some(pins) = &self.pins else { return Ok(()) };
-        let mut complete: BTreeMap<LibraryId, BTreeSet<String>> = BTreeMap::new();
         let links = pins.existing_links().map_err(KernelError::Pins)?;
-        for link in &links {
-            if link.object == self.object_hash
-                && let LinkTarget::Library { library, program, .. } = &link.target
-            {
-                complete.entry(*library).or_default().insert(program.clone());
-            }
-        }
-        complete.retain(|_, programs| PROBES.iter().all(|probe| programs.contains(probe.name)));
+        let complete = pins::complete(&links, self.object_hash);
         for link in links {
             match link.target {
                 LinkTarget::Tracepoint(_) if link.object == self.object_hash => {
                     self.tracepoints.pinned.push(link.path);
                 }
                 LinkTarget::Library { library, .. }
-                    if link.object == self.object_hash && complete.contains_key(&library) =>
+                    if link.object == self.object_hash && complete.contains(&library) =>
                 {
                     self.libraries.entry(library).or_default().pinned.push(link.path);
                 }

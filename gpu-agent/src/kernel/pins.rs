@@ -5,6 +5,7 @@
 //! made from, so an agent with other programs attaches its own before it removes the old ones.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -25,7 +26,14 @@ pub enum LinkTarget {
     /// A raw tracepoint program, by its name in the object.
     Tracepoint(String),
     /// One of several links on a library.
-    Library { library: LibraryId, program: String, index: usize },
+    Library {
+        library: LibraryId,
+        program: String,
+        /// Number of the link among those of its program.
+        index: usize,
+        /// Links of all programs that the library has when all are attached.
+        total: usize,
+    },
 }
 
 /// A pinned link found on disk.
@@ -79,8 +87,9 @@ impl Pins {
     pub fn link(&self, object: u32, target: &LinkTarget) -> PathBuf {
         self.links().join(match target {
             LinkTarget::Tracepoint(program) => format!("{object:08x}-tracepoint-{program}"),
-            LinkTarget::Library { library, program, index } => {
-                format!("{object:08x}-{:x}-{:x}-{program}-{index}", library.device, library.inode)
+            LinkTarget::Library { library, program, index, total } => {
+                let LibraryId { device, inode } = library;
+                format!("{object:08x}-{device:x}-{inode:x}-{program}-{index}-of-{total}")
             }
         })
     }
@@ -142,10 +151,26 @@ fn parse_link_name(name: &str) -> Option<(u32, LinkTarget)> {
     let inode = u64::from_str_radix(parts.next()?, 16).ok()?;
     let program = parts.next()?.to_owned();
     let index = parts.next()?.parse().ok()?;
-    if parts.next().is_some() {
-        return None;
+    let total = match (parts.next(), parts.next(), parts.next()) {
+        (Some("of"), Some(total), None) => total.parse().ok()?,
+        _ => return None,
+    };
+    Some((object, LinkTarget::Library { library: LibraryId { device, inode }, program, index, total }))
+}
+
+/// The libraries that have all their links to programs of `object`. An agent that was killed while it attached
+/// leaves a library with some of them; which of them depends on the library, so each link tells their number.
+pub fn complete(links: &[PinnedLink], object: u32) -> BTreeSet<LibraryId> {
+    let mut present: BTreeMap<LibraryId, BTreeMap<usize, usize>> = BTreeMap::new();
+    for link in links.iter().filter(|link| link.object == object) {
+        if let LinkTarget::Library { library, total, .. } = &link.target {
+            *present.entry(*library).or_default().entry(*total).or_default() += 1;
+        }
     }
-    Some((object, LinkTarget::Library { library: LibraryId { device, inode }, program, index }))
+    let is_complete = |counts: &BTreeMap<usize, usize>| {
+        counts.len() == 1 && counts.iter().all(|(total, count)| total == count)
+    };
+    present.into_iter().filter(|(_, counts)| is_complete(counts)).map(|(library, _)| library).collect()
 }
 
 #[cfg(test)]
@@ -162,6 +187,7 @@ mod tests {
                 library: LibraryId { device: 0xfd00, inode: 4711 },
                 program: "enter_launch".to_owned(),
                 index: 3,
+                total: 12,
             },
         ];
         for target in &targets {
@@ -174,6 +200,40 @@ mod tests {
         found.sort_by_key(|link| matches!(link.target, LinkTarget::Library { .. }));
         assert_eq!(found.iter().map(|link| link.target.clone()).collect::<Vec<_>>(), targets);
         assert!(found.iter().all(|link| link.object == 0xdead_beef));
+    }
+
+    #[test]
+    fn a_library_without_all_its_links_is_not_complete() {
+        let link = |object, inode, program: &str, index, total| PinnedLink {
+            object,
+            target: LinkTarget::Library {
+                library: LibraryId { device: 1, inode },
+                program: program.to_owned(),
+                index,
+                total,
+            },
+            path: PathBuf::new(),
+        };
+        let links = [
+            // Without any function of a third program.
+            link(7, 1, "enter_call", 0, 2),
+            link(7, 1, "leave_work", 0, 2),
+            // Killed while attaching the points of one program.
+            link(7, 2, "enter_call", 0, 3),
+            link(7, 2, "enter_call", 1, 3),
+            // Attached twice with different numbers of functions.
+            link(7, 3, "enter_call", 0, 1),
+            link(7, 3, "enter_call", 0, 2),
+            // Of another version, which has all its links.
+            link(8, 4, "enter_call", 0, 1),
+            PinnedLink {
+                object: 7,
+                target: LinkTarget::Tracepoint("process_exit".to_owned()),
+                path: PathBuf::new(),
+            },
+        ];
+        assert_eq!(complete(&links, 7), BTreeSet::from([LibraryId { device: 1, inode: 1 }]));
+        assert_eq!(complete(&links[..1], 7), BTreeSet::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a library is: an inode. Uprobes are registered on inodes, so two paths to one inode are one library
 //! and a copy is another.
 
-use std::fmt;
+use std::{fmt, fs, os::unix::fs::MetadataExt as _};
 
 use gpu_ebpf::call::Call;
 
@@ -10,6 +10,13 @@ use gpu_ebpf::call::Call;
 pub struct LibraryId {
     pub device: u64,
     pub inode: u64,
+}
+
+impl LibraryId {
+    /// The identity of a file that no overlay covers.
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
 }
 
 impl fmt::Display for LibraryId {

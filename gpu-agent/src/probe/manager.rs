@@ -2,16 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    os::unix::fs::MetadataExt as _,
+    fs,
     path::{Path, PathBuf},
 };
 
 use super::{
     elf::{self, ElfError, Functions},
     library::LibraryId,
+    open::{self, OpenError, OpenFile},
     overlay,
-    scan::{Mapping, Scanner},
+    scan::{MAX_LIBRARIES_PER_PROCESS, MappedFile, Mapping, Scanner},
 };
 use crate::{
     chain::Chain,
@@ -29,6 +29,10 @@ const COMMON_PATHS: [&str; 6] = [
     "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1",
 ];
 
+/// Libraries that are probed on a node. A node has a handful; a tenant could make thousands of copies, each of
+/// which costs the kernel memory for every function.
+const MAX_LIBRARIES: usize = 256;
+
 /// A probed library, for people and metrics.
 #[derive(Clone, Debug)]
 pub struct Library {
@@ -42,7 +46,7 @@ pub struct Library {
     pub attached_boottime_ns: Option<u64>,
 }
 
-/// A library that could not be probed, with the reason; it is not tried again until it changes.
+/// A library that is not probed, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub path: PathBuf,
@@ -66,8 +70,26 @@ pub struct Manager {
     host_root: PathBuf,
     extra_paths: Vec<PathBuf>,
     libraries: BTreeMap<LibraryId, Library>,
+    /// Those among `libraries` that stay although no process has them.
+    known: BTreeSet<LibraryId>,
+    /// Known paths that lead to no file that can be read.
+    known_unopened: Vec<Refused>,
+    /// Not tried again until they change.
     refused: BTreeMap<LibraryId, Refused>,
-    resolved: BTreeMap<(u32, u64, PathBuf), LibraryId>,
+    /// Tried again when there is room.
+    over_limit: BTreeMap<LibraryId, Refused>,
+    /// Tried again at every look.
+    unopened: Vec<Refused>,
+    resolved: BTreeMap<(u32, u64, MappedFile), LibraryId>,
+}
+
+/// The file behind a mapping or a known path.
+#[derive(Debug)]
+struct Found {
+    library: LibraryId,
+    file: OpenFile,
+    /// Where people find it.
+    path: PathBuf,
 }
 
 impl Manager {
@@ -81,7 +103,11 @@ impl Manager {
             host_root,
             extra_paths,
             libraries: BTreeMap::new(),
+            known: BTreeSet::new(),
+            known_unopened: Vec::new(),
             refused: BTreeMap::new(),
+            over_limit: BTreeMap::new(),
+            unopened: Vec::new(),
             resolved: BTreeMap::new(),
         }
     }
@@ -91,22 +117,31 @@ impl Manager {
         &self.libraries
     }
 
-    /// Libraries that could not be probed.
+    /// Libraries that are not probed, and processes with more than are looked at.
     pub fn refused(&self) -> impl Iterator<Item = &Refused> {
-        self.refused.values()
+        self.refused
+            .values()
+            .chain(self.over_limit.values())
+            .chain(&self.known_unopened)
+            .chain(&self.unopened)
     }
 
     /// Probes the libraries in known places.
     pub fn attach_known_paths(&mut self, kernel: &mut Kernel) {
-        let common = COMMON_PATHS.iter().map(|path| {
-            let inside = path.trim_start_matches('/');
-            self.host_root.join(inside)
+        let common = COMMON_PATHS.map(Path::new).map(|path| {
+            let shown = path.strip_prefix("/").unwrap_or(path);
+            (self.host_root.join(shown), open::beneath_following(&self.host_root, path))
         });
-        for path in common.chain(self.extra_paths.clone()).collect::<Vec<_>>() {
-            if let Ok(file) = File::open(&path)
-                && let Some(library) = file.metadata().ok().map(|metadata| id_of(&metadata))
-            {
-                self.attach(kernel, library, &path, &file);
+        let extra = self.extra_paths.iter().map(|path| (path.clone(), open::trusted(path)));
+        for (path, opened) in common.into_iter().chain(extra).collect::<Vec<_>>() {
+            match opened {
+                Ok(file) => {
+                    let library = file.id();
+                    self.known.insert(library);
+                    self.attach(kernel, Found { library, file, path });
+                }
+                Err(error) if error.is_absence() => {}
+                Err(error) => self.known_unopened.push(unopened(path, &error)),
             }
         }
     }
@@ -117,13 +152,19 @@ impl Manager {
         let mut late = Vec::new();
         let mut in_use = BTreeSet::new();
         let mut resolved = BTreeMap::new();
+        let mut unreadable: Vec<Refused> = self.scanner.overfull().map(|pid| self.overfull(pid)).collect();
+        if self.libraries.len() < MAX_LIBRARIES {
+            self.over_limit.clear();
+        }
         for mapping in mappings {
-            let key = (mapping.pid, mapping.start_ticks, mapping.path.clone());
-            let library = match self.resolved.remove(&key) {
+            let key = (mapping.pid, mapping.start_ticks, mapping.library.clone());
+            let decided = self.resolved.remove(&key).filter(|library| self.is_decided(*library));
+            let library = match decided {
                 Some(library) => library,
                 None => match self.resolve(&mapping) {
-                    Some((library, file, path)) => {
-                        self.attach(kernel, library, &path, &file);
+                    Ok(found) => {
+                        let library = found.library;
+                        self.attach(kernel, found);
                         let attached =
                             self.libraries.get(&library).and_then(|found| found.attached_boottime_ns);
                         if let Some(seen_since_boottime_ns) = attached {
@@ -135,42 +176,83 @@ impl Manager {
                         }
                         library
                     }
-                    None => continue,
+                    Err(error) if error.is_absence() => continue,
+                    Err(error) => {
+                        unreadable.push(unopened(self.path_in(&mapping), &error));
+                        continue;
+                    }
                 },
             };
             in_use.insert(library);
             resolved.insert(key, library);
         }
         self.resolved = resolved;
+        for refused in unreadable.iter().filter(|refused| !self.unopened.contains(refused)) {
+            tracing::warn!(path = %refused.path.display(), reason = refused.reason, "libcuda is not probed");
+        }
+        self.unopened = unreadable;
         self.detach_removed(kernel, &in_use);
         late
     }
 
-    /// Opens the library of a mapping and finds its real identity.
-    fn resolve(&self, mapping: &Mapping) -> Option<(LibraryId, File, PathBuf)> {
-        let process = self.proc.join(mapping.pid.to_string());
-        let inside = mapping.path.strip_prefix("/").ok()?;
-        let path = process.join("root").join(inside);
-        let file = File::open(&path).ok()?;
-        let opened = file.metadata().ok()?;
-        let under_overlay = fs::read(process.join("mountinfo"))
-            .ok()
-            .and_then(|mountinfo| overlay::real_file(&mountinfo, &mapping.path, &opened, &self.host_root));
-        if let Some((real, real_path)) = under_overlay {
-            return Some((id_of(&real), file, real_path));
-        }
-        let library = id_of(&opened);
-        let on_host = self.host_root.join(inside);
-        let path = if still_there(library, &on_host) { on_host } else { path };
-        Some((library, file, path))
+    fn is_decided(&self, library: LibraryId) -> bool {
+        self.libraries.contains_key(&library)
+            || self.refused.contains_key(&library)
+            || self.over_limit.contains_key(&library)
     }
 
-    fn attach(&mut self, kernel: &mut Kernel, library: LibraryId, path: &Path, file: &File) {
-        if self.libraries.contains_key(&library) || self.refused.contains_key(&library) {
+    fn overfull(&self, pid: u32) -> Refused {
+        Refused {
+            path: self.proc.join(pid.to_string()).join("maps"),
+            reason: format!(
+                "the process has mapped more than {MAX_LIBRARIES_PER_PROCESS} files called libcuda, the others are not \
+                 looked at"
+            ),
+        }
+    }
+
+    /// The path of a mapped file as the agent reaches it.
+    fn path_in(&self, mapping: &Mapping) -> PathBuf {
+        let path = &mapping.library.path;
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        self.proc.join(mapping.pid.to_string()).join("root").join(inside)
+    }
+
+    /// Opens the library of a mapping and finds its real identity.
+    fn resolve(&self, mapping: &Mapping) -> Result<Found, OpenError> {
+        let process = self.proc.join(mapping.pid.to_string());
+        let path = &mapping.library.path;
+        let file = match open::mapped(&process, &mapping.library.addresses) {
+            Err(OpenError::Io(_)) => open::beneath(&process.join("root"), path)?,
+            mapped => mapped?,
+        };
+        // Under an overlay the mapped file is the overlay's or, in some kernels, the real one; the real one is
+        // found either way.
+        let under_overlay = fs::read(process.join("mountinfo"))
+            .ok()
+            .and_then(|mountinfo| overlay::real_file(&mountinfo, path, &file.metadata, &self.host_root));
+        if let Some((file, path)) = under_overlay {
+            return Ok(Found { library: file.id(), file, path });
+        }
+        let library = file.id();
+        let on_host = self.host_root.join(path.strip_prefix("/").unwrap_or(path));
+        let path = if still_there(library, &on_host) { on_host } else { self.path_in(mapping) };
+        Ok(Found { library, file, path })
+    }
+
+    fn attach(&mut self, kernel: &mut Kernel, found: Found) {
+        let Found { library, file, path } = found;
+        if self.is_decided(library) {
+            return;
+        }
+        if self.libraries.len() >= MAX_LIBRARIES {
+            let reason = format!("{MAX_LIBRARIES} other libraries are probed, which is the most");
+            tracing::warn!(%library, path = %path.display(), reason, "libcuda is not probed");
+            self.over_limit.insert(library, Refused { path, reason });
             return;
         }
         let adopted = kernel.libraries().any(|attached| attached == library);
-        match try_attach(kernel, library, path, file) {
+        match try_attach(kernel, library, &file) {
             Ok(functions) => {
                 tracing::info!(
                     %library,
@@ -184,7 +266,7 @@ impl Manager {
                 self.libraries.insert(
                     library,
                     Library {
-                        path: path.to_owned(),
+                        path,
                         functions: functions.points.len(),
                         missing: functions.missing,
                         conflicting: functions.conflicting,
@@ -194,17 +276,22 @@ impl Manager {
             }
             Err(reason) => {
                 tracing::warn!(%library, path = %path.display(), %reason, "libcuda is not probed");
-                self.refused.insert(library, Refused { path: path.to_owned(), reason });
+                self.refused.insert(library, Refused { path, reason });
             }
         }
     }
 
-    /// Detaches from libraries that no process has and whose file is gone, as after a driver upgrade.
+    /// Detaches from libraries that no process has and whose file is gone, as after a driver upgrade, or whose
+    /// place another one needs.
     fn detach_removed(&mut self, kernel: &mut Kernel, in_use: &BTreeSet<LibraryId>) {
         let gone: Vec<LibraryId> = self
             .libraries
             .iter()
-            .filter(|(id, library)| !in_use.contains(id) && !still_there(**id, &library.path))
+            .filter(|(id, _)| !in_use.contains(id))
+            .filter(|(id, library)| {
+                let is_in_the_way = !self.over_limit.is_empty() && !self.known.contains(id);
+                is_in_the_way || !still_there(**id, &library.path)
+            })
             .map(|(id, _)| *id)
             .collect();
         let unclaimed = kernel.libraries().filter(|library| !self.libraries.contains_key(library));
@@ -213,29 +300,26 @@ impl Manager {
             kernel.detach(library);
             self.libraries.remove(&library);
         }
-        self.refused.retain(|id, refused| in_use.contains(id) || still_there(*id, &refused.path));
+        let room = self.refused.len() <= MAX_LIBRARIES;
+        self.refused.retain(|id, refused| in_use.contains(id) || (room && still_there(*id, &refused.path)));
+        self.over_limit.retain(|id, _| in_use.contains(id));
     }
 }
 
-fn try_attach(
-    kernel: &mut Kernel,
-    library: LibraryId,
-    path: &Path,
-    file: &File,
-) -> Result<Functions, String> {
-    let functions = elf::functions(file).map_err(|error: ElfError| Chain(&error).to_string())?;
+fn try_attach(kernel: &mut Kernel, library: LibraryId, file: &OpenFile) -> Result<Functions, String> {
+    let functions = elf::functions(&file.file).map_err(|error: ElfError| Chain(&error).to_string())?;
     kernel
-        .attach(library, path, &functions.points)
+        .attach(library, &file.file, &functions.points)
         .map_err(|error: KernelError| Chain(&error).to_string())?;
     Ok(functions)
 }
 
-fn still_there(library: LibraryId, path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| id_of(&metadata) == library)
+fn unopened(path: PathBuf, error: &OpenError) -> Refused {
+    Refused { path, reason: Chain(error).to_string() }
 }
 
-fn id_of(metadata: &fs::Metadata) -> LibraryId {
-    LibraryId { device: metadata.dev(), inode: metadata.ino() }
+fn still_there(library: LibraryId, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| LibraryId::of(&metadata) == library)
 }
 
 /// The boot-time clock, which the programs stamp their records with, in nanoseconds.
@@ -243,4 +327,55 @@ pub fn boottime_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, Mode};
+
+    use super::*;
+
+    /// A process 7 whose root holds what `place` makes at the path of its library.
+    fn resolved(place: impl Fn(&Path)) -> Result<Found, OpenError> {
+        let proc = tempfile::tempdir().unwrap();
+        let root = proc.path().join("7/root");
+        fs::create_dir_all(root.join("lib")).unwrap();
+        place(&root.join("lib/libcuda.so.1"));
+        let library = MappedFile {
+            path: "/lib/libcuda.so.1".into(),
+            file: "00:00 1".to_owned(),
+            addresses: "1000-2000".to_owned(),
+        };
+        let manager = Manager::new(proc.path().to_owned(), Vec::new());
+        manager.resolve(&Mapping { pid: 7, start_ticks: 42, library })
+    }
+
+    #[test]
+    fn what_a_tenant_puts_in_the_place_of_its_library_is_refused_at_once() {
+        let refusal = |place: fn(&Path)| {
+            let error = resolved(place).unwrap_err();
+            assert!(!error.is_absence(), "it is reported");
+            error.to_string()
+        };
+        let fifo = refusal(|path| rustix::fs::mkfifoat(CWD, path, Mode::RUSR).unwrap());
+        assert_eq!(fifo, "there is no regular file but a FIFO");
+        let link = refusal(|path| symlink("/etc/passwd", path).unwrap());
+        assert_eq!(link, "there is no regular file but a symbolic link");
+        let directory = refusal(|path| fs::create_dir(path).unwrap());
+        assert_eq!(directory, "there is no regular file but a directory");
+    }
+
+    #[test]
+    fn a_library_that_is_gone_is_no_refusal() {
+        assert!(resolved(|_| ()).unwrap_err().is_absence());
+    }
+
+    #[test]
+    fn a_library_keeps_its_identity() {
+        let found = resolved(|path| fs::write(path, "library").unwrap()).unwrap();
+        assert_eq!(found.library, found.file.id());
+        assert!(found.path.ends_with("7/root/lib/libcuda.so.1"));
+    }
 }

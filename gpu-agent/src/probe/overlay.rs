@@ -3,13 +3,17 @@
 //! Containers of one image see one library through many overlay mounts, each with a device number of its
 //! own, while uprobes are registered on the one file underneath. The layers of a mount are in its process's
 //! `mountinfo`. A tenant can forge that, so a candidate counts only if it looks like the file that was
-//! opened; and if the guess is wrong, a library is attached twice, which counts nothing twice.
+//! opened; and if the guess is wrong, a library is attached twice, which counts nothing twice. The candidate
+//! itself is then read and probed, through the descriptor that it was looked at with.
 
 use std::{
     fs,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
+
+use super::open::{self, OpenFile};
+use crate::tenant::mountinfo::unescape;
 
 /// One overlay mount of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,17 +30,17 @@ pub fn real_file(
     path: &Path,
     opened: &fs::Metadata,
     host_root: &Path,
-) -> Option<(fs::Metadata, PathBuf)> {
+) -> Option<(OpenFile, PathBuf)> {
     let overlay = covering(mountinfo, path)?;
     let relative = path.strip_prefix(&overlay.mount_point).ok()?;
     overlay.layers.iter().filter(|layer| layer.is_absolute()).find_map(|layer| {
-        let inside = layer.strip_prefix("/").ok()?;
-        let path = host_root.join(inside).join(relative);
-        let candidate = fs::symlink_metadata(&path).ok()?;
-        let same = candidate.is_file()
-            && candidate.len() == opened.len()
-            && (candidate.mtime(), candidate.mtime_nsec()) == (opened.mtime(), opened.mtime_nsec());
-        same.then_some((candidate, path))
+        let inside = layer.join(relative);
+        let candidate = open::beneath(host_root, &inside).ok()?;
+        let metadata = &candidate.metadata;
+        let same = metadata.len() == opened.len()
+            && (metadata.mtime(), metadata.mtime_nsec()) == (opened.mtime(), opened.mtime_nsec());
+        let on_host = host_root.join(inside.strip_prefix("/").ok()?);
+        same.then_some((candidate, on_host))
     })
 }
 
@@ -86,21 +90,6 @@ fn path_from(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// Undoes the kernel's octal escapes of space, tab, newline and backslash.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let octal = (byte == b'\\').then(|| tail.get(..3)).flatten().and_then(|digits| {
-            let text = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(text, 8).ok()
-        });
-        out.push(octal.unwrap_or(byte));
-        rest = if octal.is_some() { &tail[3..] } else { tail };
-    }
-    out
-}
-
 /// Splits at separators that no backslash stands before.
 fn split_unescaped(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut escaped = false;
@@ -127,6 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::probe::library::LibraryId;
 
     const MOUNTINFO: &[u8] = b"\
 22 1 254:0 / / rw - ext4 /dev/vda rw\n\
@@ -160,7 +150,7 @@ mod tests {
             let path = PathBuf::from(format!("/{mount}/lib/libcuda.so.1"));
             let (real, real_path) = real_file(mountinfo.as_bytes(), &path, &opened, host.path()).unwrap();
             assert_eq!(real_path, library);
-            assert_eq!((real.dev(), real.ino()), (opened.dev(), opened.ino()));
+            assert_eq!(real.id(), LibraryId::of(&opened));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Finds the cgroup v2 mount in `/proc/self/mountinfo`.
+//! Finds the cgroup v2 mount in `/proc/self/mountinfo`, and undoes the escapes of any `mountinfo`.
 
 use std::{
     ffi::OsString,
@@ -25,11 +25,15 @@ fn cgroup2_line(line: &[u8]) -> Option<(PathBuf, PathBuf)> {
     let root = fields.nth(3)?;
     let mount = fields.next()?;
     let mut after = fields.skip_while(|field| *field != b"-");
-    (after.nth(1)? == b"cgroup2").then(|| (unescape(root), unescape(mount)))
+    (after.nth(1)? == b"cgroup2").then(|| (path(root), path(mount)))
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
 /// Undoes the kernel's `\ooo` escapes of space, tab, newline and backslash.
-fn unescape(field: &[u8]) -> PathBuf {
+pub fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
@@ -41,7 +45,7 @@ fn unescape(field: &[u8]) -> PathBuf {
             rest = tail;
         }
     }
-    PathBuf::from(OsString::from_vec(bytes))
+    bytes
 }
 
 fn octal(digits: &[u8]) -> Option<u8> {

@@ -1,6 +1,6 @@
 //! How long it takes to attach to a library and to detach from it.
 
-use std::time::Instant;
+use std::{fs::File, time::Instant};
 
 use anyhow::Result;
 use gpu_agent::{
@@ -53,9 +53,10 @@ pub(super) fn measure(session: &mut Session) -> Result<AttachTime> {
     let some: Vec<AttachPoint> = points.iter().take(PERF_EVENT_FUNCTIONS).copied().collect();
     // An identity of its own: the kernel side looks at it only to attach once.
     let library = LibraryId { device: 0, inode: 0 };
+    let file = File::open(session.subject.file())?;
     let times = best(|| {
         let begun = Instant::now();
-        kernel.attach(library, session.subject.file(), &some)?;
+        kernel.attach(library, &file, &some)?;
         let attached = Instant::now();
         kernel.detach(library);
         Ok((begun, attached))

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     path::{Path, PathBuf},
 };
 
@@ -92,8 +93,9 @@ impl Subject {
 
     /// Attaches the agent's programs.
     pub(super) fn attach_unspoilt(&mut self, points: &[AttachPoint]) -> Result<()> {
+        let file = File::open(&self.file).context("the library cannot be opened")?;
         self.kernel
-            .attach(self.library, &self.file, points)
+            .attach(self.library, &file, points)
             .context("the agent's programs cannot be attached")
     }
 
