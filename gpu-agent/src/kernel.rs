@@ -1,5 +1,6 @@
 //! The kernel side as the agent sees it: loading, attaching, adopting and reading the BPF object.
 
+pub mod adopt;
 pub mod batch;
 pub mod btf;
 pub mod diagnostics;

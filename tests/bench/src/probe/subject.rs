@@ -94,9 +94,7 @@ impl Subject {
     /// Attaches the agent's programs.
     pub(super) fn attach_unspoilt(&mut self, points: &[AttachPoint]) -> Result<()> {
         let file = File::open(&self.file).context("the library cannot be opened")?;
-        self.kernel
-            .attach(self.library, &file, points)
-            .context("the agent's programs cannot be attached")
+        self.kernel.attach(self.library, &file, points).context("the agent's programs cannot be attached")
     }
 
     pub(super) fn detach(&mut self) {
