@@ -21,10 +21,12 @@ pub const DEVICE_UNKNOWN: i32 = -1;
 /// Device ordinals from here on are taken for unknown: no machine has so many, and each would be a row of counters.
 pub const DEVICES: u32 = 256;
 
-/// A device ordinal as the tenant gave it, bounded.
+/// A device ordinal as the tenant gave it, bounded. An `int` is in the lower half of its register; what is in the
+/// upper one means nothing.
 #[inline(always)]
-pub const fn bounded_device(ordinal: u64) -> i32 {
-    let ordinal = ordinal as u32;
+#[expect(clippy::cast_possible_truncation, reason = "the upper half means nothing")]
+pub const fn bounded_device(register: u64) -> i32 {
+    let ordinal = register as u32;
     if ordinal < DEVICES { ordinal.cast_signed() } else { DEVICE_UNKNOWN }
 }
 

@@ -19,7 +19,6 @@ use aya::{
     },
 };
 use gpu_ebpf::{
-    abi,
     abi::maps,
     call::{Call, Family},
 };
