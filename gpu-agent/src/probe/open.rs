@@ -60,7 +60,7 @@ pub fn trusted(path: &Path) -> Result<OpenFile, OpenError> {
 /// `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE` in the first user namespace.
 pub fn mapped(process: &Path, addresses: &str) -> Result<OpenFile, OpenError> {
     // The last component is a link of the kernel to the file itself, not a name that would be looked up.
-    reopen(refer(&process.join("map_files").join(addresses), OFlags::empty())?)
+    reopen(&refer(&process.join("map_files").join(addresses), OFlags::empty())?)
 }
 
 /// Opens a file by its path below a root that another process decides what is in. No link leads out of the root;
@@ -79,7 +79,7 @@ fn below(root: &Path, path: &Path, flags: OFlags) -> Result<OpenFile, OpenError>
     let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let found = rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve).map_err(io_error)?;
-    reopen(File::from(found))
+    reopen(&File::from(found))
 }
 
 fn refer(path: &Path, flags: OFlags) -> Result<File, OpenError> {
@@ -87,14 +87,14 @@ fn refer(path: &Path, flags: OFlags) -> Result<File, OpenError> {
     rustix::fs::openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(io_error)
 }
 
-fn reopen(reference: File) -> Result<OpenFile, OpenError> {
+fn reopen(reference: &File) -> Result<OpenFile, OpenError> {
     let metadata = reference.metadata().map_err(OpenError::Io)?;
     if !metadata.is_file() {
         return Err(OpenError::NotRegular(kind(metadata.file_type())));
     }
     // Not to wait where a tenant holds a lease on the file.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(CWD, path_of(&reference), flags, Mode::empty())
+    let file = rustix::fs::openat(CWD, path_of(reference), flags, Mode::empty())
         .map(File::from)
         .map_err(io_error)?;
     Ok(OpenFile { file, metadata })

@@ -229,7 +229,8 @@ mod tests {
     #[test]
     fn a_process_with_too_many_libraries_is_told() {
         let lines = |count: usize| -> String {
-            (0..count).map(|index| format!("1000-2000 r-xp 0 fe:00 {index} /libcuda.so.1\n")).collect()
+            let line = |index| format!("1000-2000 r-xp 0 fe:00 {index} /libcuda.so.1");
+            (0..count).map(line).collect::<Vec<_>>().join("\n")
         };
         let enough = libraries(lines(MAX_LIBRARIES_PER_PROCESS).as_bytes()).unwrap();
         assert_eq!((enough.found.len(), enough.too_many), (MAX_LIBRARIES_PER_PROCESS, false));
