@@ -53,7 +53,7 @@ impl OpenFile {
 
 /// Opens what a trusted path leads to, links included.
 pub fn trusted(path: &Path) -> Result<OpenFile, OpenError> {
-    reopen(refer(path, OFlags::empty())?)
+    reopen(&refer(path, OFlags::empty())?)
 }
 
 /// Opens the file that a process has mapped at `addresses`, whatever has become of its name. It needs
