@@ -127,6 +127,38 @@ fn overlay_mounts_over_one_library_are_one_library() -> Result<()> {
     agent.stop()
 }
 
+/// A tenant owns the name of its library, but what counts is the file that it has mapped.
+#[test]
+fn a_library_whose_name_leads_elsewhere_is_probed_where_it_is_mapped() -> Result<()> {
+    let binaries = Binaries::find()?;
+    let machine = Machine::start(&binaries, "2xA10")?;
+    let site = Site::new()?;
+    let cgroup = Cgroup::make("renamed")?;
+    let copy = machine.directory().join("libcuda.so.fifo");
+    fs::copy(machine.libcuda(), &copy)?;
+    let plan = Plan {
+        libcuda: Some(copy.clone()),
+        gates: &["init"],
+        ..Plan::new("mixed", &["--iterations", "100"])
+    };
+    let mut workload = Workload::start(&binaries, &machine, Some(&cgroup), &plan)?;
+    workload.reaches("loaded")?;
+    // An agent that opened the name would wait for a writer for ever.
+    fs::remove_file(&copy)?;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &copy, rustix::fs::Mode::RUSR)?;
+    let agent = Agent::start(&binaries, &site, &machine, &[])?;
+    wait::until("probes on the library", || {
+        let status = agent.status()?;
+        let libraries = status["probes"]["libraries"].as_array().cloned().unwrap_or_default();
+        let mut paths = libraries.iter().filter_map(|library| library["path"].as_str());
+        Ok(paths.any(|path| path.ends_with(&*copy.to_string_lossy())).then_some(()))
+    })?;
+    workload.allow("init")?;
+    let (_, truth) = workload.finish()?;
+    agree(&agent, &[(&cgroup, vec![&truth])], Lives::Ended)?;
+    agent.stop()
+}
+
 /// Two registrations at one instruction, as with an overlay whose layers cannot be found, count once.
 #[test]
 fn a_library_that_is_probed_twice_is_counted_once() -> Result<()> {

@@ -1,5 +1,7 @@
 //! Restarting the agent while tenants run neither loses nor doubles anything.
 
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
 use anyhow::{Context as _, Result};
 use node_tests::{
     agent::{Agent, Site},
@@ -73,6 +75,48 @@ fn a_killed_and_started_agent_goes_on_exactly() -> Result<()> {
 #[test]
 fn perf_event_uprobes_survive_a_restart_as_well() -> Result<()> {
     restarted(&["--disable", "uprobe-multi"], Agent::stop)
+}
+
+/// An agent that is killed while it attaches leaves some of a library's links, with either mechanism.
+fn half_attached(arguments: &[&str]) -> Result<()> {
+    let binaries = Binaries::find()?;
+    let machine = Machine::start(&binaries, "2xA10")?;
+    let site = Site::new()?;
+    let libcuda = machine.libcuda();
+    let libcuda = libcuda.to_string_lossy();
+    let mut all = vec!["--probe-library-paths", &*libcuda];
+    all.extend(arguments);
+    Agent::start(&binaries, &site, &machine, &all)?.stop()?;
+    let complete = pinned_probes(&site)?;
+    let removed = complete.iter().rfind(|link| link.to_string_lossy().contains("-enter_launch-"));
+    fs::remove_file(removed.context("launches are probed")?)?;
+
+    let agent = Agent::start(&binaries, &site, &machine, &all)?;
+    assert_eq!(pinned_probes(&site)?, complete, "what was missing is there again, and nothing else");
+    let cgroup = Cgroup::make("half")?;
+    let plan = Plan::new("mixed", &["--iterations", "100"]);
+    let (_, truth) = Workload::start(&binaries, &machine, Some(&cgroup), &plan)?.finish()?;
+    agree(&agent, &[(&cgroup, vec![&truth])], Lives::Ended)?;
+    agent.stop()
+}
+
+/// The pinned links on libraries, in order.
+fn pinned_probes(site: &Site) -> Result<BTreeSet<PathBuf>> {
+    let bpffs = site.bpffs().context("a node-level test has a BPF file system")?;
+    let mut links = BTreeSet::new();
+    for version in fs::read_dir(bpffs.join("gpu-agent"))? {
+        for link in fs::read_dir(version?.path().join("links"))? {
+            links.insert(link?.path());
+        }
+    }
+    links.retain(|link| !link.to_string_lossy().contains("-tracepoint-"));
+    Ok(links)
+}
+
+#[test]
+fn a_library_that_was_half_attached_is_attached_anew() -> Result<()> {
+    half_attached(&[])?;
+    half_attached(&["--disable", "uprobe-multi"])
 }
 
 #[test]
