@@ -49,7 +49,7 @@ pub(super) fn load_kernel(uprobe_multi: bool) -> Result<Kernel> {
         object,
         pins: None,
         uprobe_multi,
-        tracepoints: false,
+        tracepoints: true,
         diagnostics: false,
         map_entries: BTreeMap::new(),
     };
