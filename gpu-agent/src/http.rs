@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -68,6 +69,8 @@ pub struct Server {
 
 /// From the first byte of a request, or from the last answer, to the end of the next request's headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// A reader that takes nothing of its answer for so long gives its slot to others.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(10);
 /// Requests have a line and a few headers.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 /// Answers that are under way when the agent stops.
@@ -99,11 +102,13 @@ impl Server {
 
         while let Some(stream) = stop.run_until_cancelled(self.accept(&slots)).await {
             let (stream, slot) = stream;
+            let mut stream = TimeoutStream::new(stream);
+            stream.set_write_timeout(Some(PROGRESS_WITHIN));
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADERS_WITHIN)
                 .max_buf_size(READ_BUFFER_BYTES)
-                .serve_connection(TokioIo::new(stream), service.clone());
+                .serve_connection(TokioIo::new(Box::pin(stream)), service.clone());
             let connection = graceful.watch(connection);
             connections.spawn(async move {
                 if let Err(error) = connection.await {

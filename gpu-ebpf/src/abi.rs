@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The version of every layout in this module.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The device ordinal of a call whose context was never seen.
 pub const DEVICE_UNKNOWN: i32 = -1;
@@ -174,13 +174,14 @@ wire! {
         pub context_id: u64,
         /// Physical memory: live mappings of the handle. Mapping: the handle that is mapped.
         pub link: u64,
+        /// Physical memory: times that the handle has yet to be released; the memory goes when it is released and
+        /// mapped nowhere.
+        pub references: u64,
+        /// Tells allocations apart that had the same address or handle, one after the other.
+        pub stamp: u64,
         pub device: i32,
         /// A [`MemoryKind`].
         pub kind: u32,
-        /// Physical memory: 1 once the handle was released while still mapped.
-        pub released: u32,
-        pub pad: u32,
-        pub reserved: u64,
     }
 }
 

@@ -78,6 +78,8 @@ pub enum Call {
     Map = 64,
     /// `(address, size)`.
     Unmap = 65,
+    /// `(handle out, address)`: one more handle to what is mapped there, to be released as well.
+    RetainPhysical = 66,
 
     /// `cuInit`.
     Initialize = 80,
@@ -258,6 +260,7 @@ calls!(
     FreeHost,
     Map,
     Unmap,
+    RetainPhysical,
     Initialize,
     ContextCreate,
     ContextCreateAffinity,

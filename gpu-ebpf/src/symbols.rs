@@ -113,6 +113,7 @@ pub const SYMBOLS: &[Symbol] = &[
     symbol("cuMemRelease", Single, Call::ReleasePhysical),
     symbol("cuMemMap", Single, Call::Map),
     symbol("cuMemUnmap", Single, Call::Unmap),
+    symbol("cuMemRetainAllocationHandle", Single, Call::RetainPhysical),
     symbol("cuArrayDestroy", Single, Call::FreeArray),
     symbol("cuMipmappedArrayDestroy", Single, Call::FreeArray),
     symbol("cuMemFreeHost", Single, Call::FreeHost),

@@ -46,12 +46,17 @@ impl Dump {
     }
 
     /// Drops what belongs to processes that are gone, except for what they did.
-    pub fn keep_living(&mut self, lives: impl Fn(u32, &Process) -> bool) {
+    pub fn keep_living(
+        &mut self,
+        lives: impl Fn(u32, &Process) -> bool,
+        has_thread: impl Fn(u32, u32) -> bool,
+    ) {
         self.processes.retain(|(tgid, process)| lives(*tgid, process));
         let living: BTreeSet<(u32, u64)> =
             self.processes.iter().map(|(tgid, process)| (*tgid, process.epoch_ns)).collect();
         let lives = |tgid, epoch_ns| living.contains(&(tgid, epoch_ns));
-        self.threads.retain(|(_, thread)| lives(thread.tgid, thread.epoch_ns));
+        self.threads
+            .retain(|(tid, thread)| lives(thread.tgid, thread.epoch_ns) && has_thread(thread.tgid, *tid));
         self.contexts.retain(|(key, _)| lives(key.tgid, key.epoch_ns));
         self.primary.retain(|(key, _)| lives(key.tgid, key.epoch_ns));
         self.allocations.retain(|(key, _)| lives(key.tgid, key.epoch_ns));
@@ -194,7 +199,7 @@ mod tests {
         let key = |tgid, epoch_ns| CounterKey { cgroup_id: 1, epoch_ns, tgid, device: 0 };
         Dump {
             processes: vec![(7, process(70)), (8, process(80))],
-            threads: vec![(7, thread)],
+            threads: vec![(7, thread), (9, thread)],
             allocations: vec![(
                 AllocationKey { epoch_ns: 80, address: 4096, tgid: 8, space: 0 },
                 Allocation::new_zeroed(),
@@ -218,10 +223,11 @@ mod tests {
     #[test]
     fn the_dead_keep_only_what_they_did() {
         let mut dump = sample();
-        dump.keep_living(|tgid, _| tgid == 7);
+        dump.keep_living(|tgid, _| tgid == 7, |_, tid| tid == 7);
         assert_eq!(dump.processes, [(7, process(70))]);
         assert!(dump.allocations.is_empty());
         assert_eq!(dump.counters.len(), 2);
+        assert_eq!(dump.threads.len(), 1, "a thread that ended meanwhile leaves its id to others");
         assert_eq!(dump.threads[0].1.in_flight.active, 0, "the call under way ended unseen");
         assert_eq!(dump.threads[0].1.cgroup_generation, u64::MAX, "its cgroup is asked for again");
     }

@@ -82,9 +82,12 @@ impl KernelSide {
     }
 
     fn restore(&self, mut dump: Dump, processes: &ProcessReader) {
-        dump.keep_living(|tgid, process| {
-            process.start_boottime_ns != 0 && processes.is_alive(tgid, Some(process.start_boottime_ns))
-        });
+        dump.keep_living(
+            |tgid, process| {
+                process.start_boottime_ns != 0 && processes.is_alive(tgid, Some(process.start_boottime_ns))
+            },
+            |tgid, tid| processes.has_thread(tgid, tid),
+        );
         match dump.restore(self.reader, &self.kernel) {
             Ok(()) => info!(
                 processes = dump.processes.len(),

@@ -72,6 +72,11 @@ impl ProcessReader {
         }
     }
 
+    /// Whether the process has the thread.
+    pub fn has_thread(&self, pid: u32, tid: u32) -> bool {
+        self.file(pid, "task").join(tid.to_string()).is_dir()
+    }
+
     /// When a process started, in nanoseconds after boot, as precisely as `/proc` says.
     pub fn start_time_ns(&self, pid: u32) -> Option<u64> {
         self.ticks(pid).map(nanoseconds)

@@ -7,7 +7,8 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tokio::net::TcpStream;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -157,6 +158,24 @@ async fn an_answer_under_way_ends_before_the_server_does() {
     let ((answer, _text), ()) = tokio::join!(scrape, stopping);
     assert_eq!(answer.status(), StatusCode::OK);
     server.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_takes_nothing_loses_its_slot() {
+    let server = start(Plain(Ok(())), "max_connections = 1").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut greedy = socket.connect(server.address).await.unwrap();
+    // More answers than both sides' buffers hold, and none of them is read.
+    let requests = "GET /metrics HTTP/1.1\r\nhost: agent\r\n\r\n".repeat(1 << 14);
+    let asking = tokio::spawn(async move {
+        greedy.write_all(requests.as_bytes()).await.ok();
+        // Held open: only the server ends the connection.
+        std::future::pending::<()>().await;
+        drop(greedy);
+    });
+    assert_eq!(server.get("/healthz", &[]).await.1, "ok\n");
+    asking.abort();
 }
 
 #[tokio::test]

@@ -77,11 +77,10 @@ pub(crate) fn leave(thread: &mut Thread, call: Call) {
         cgroup_id: key.cgroup_id,
         context_id,
         link: 0,
+        references: 1,
+        stamp: thread.in_flight.entered_ns,
         device: thread.device,
         kind,
-        released: 0,
-        pad: 0,
-        reserved: 0,
     };
     if ALLOCATIONS.insert(allocation_key, &allocation, BPF_ANY).is_err() {
         count(Stat::AllocationsFull);

@@ -97,6 +97,8 @@ fn begin<'a>(ctx: &ProbeContext, thread: *mut Thread, call: Call) -> Option<&'a 
         }
         Entry::Abandoned => {
             count(Stat::Abandoned);
+            // Whether the memory went is not known; if it did, the next allocation at its address tells.
+            free::undo_abandoned(thread);
             debug!(ctx, "call {} never returned, call {} is entered", thread.in_flight.call, call as u32);
         }
     }

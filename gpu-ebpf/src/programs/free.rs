@@ -1,7 +1,9 @@
 //! Frees, and the life of physical memory, which lasts until it is released and unmapped everywhere.
 //!
 //! The entry of a free takes the allocation out of the table, its failed return puts it back: as soon as
-//! the driver has freed an address, another thread may be given the same one.
+//! the driver has freed an address, another thread may be given the same one. A handle to physical memory stays in
+//! the table until its last release has returned, because other threads may map or retain it meanwhile; its stamp tells
+//! whether the handle is still that of the same memory.
 
 use gpu_ebpf::{
     abi::{Allocation, AllocationKey, CounterKey, MemoryFlow, Stat, Thread},
@@ -12,6 +14,7 @@ use crate::{
     maps::ALLOCATIONS,
     stats::{add, count},
     thread,
+    user::read,
 };
 
 const BPF_ANY: u64 = 0;
@@ -40,10 +43,14 @@ fn space_of(call: u32) -> AddressSpace {
 #[inline(always)]
 pub(crate) fn enter(thread: &mut Thread, call: Call) {
     thread.pending_valid = 0;
+    thread.pending.stamp = 0;
     let key = key(thread, space_of(call as u32), thread.in_flight.arguments[0]);
     // SAFETY: the value is copied at once; only the agent might remove the entry meanwhile.
     let Some(allocation) = (unsafe { ALLOCATIONS.get(key) }) else { return };
     thread.pending = *allocation;
+    if matches!(call, Call::ReleasePhysical) {
+        return;
+    }
     if ALLOCATIONS.remove(key).is_ok() {
         thread.pending_valid = 1;
     }
@@ -62,17 +69,21 @@ pub(crate) fn undo(thread: &mut Thread) {
     }
 }
 
+/// Puts back what a free took out that will not return.
+#[inline(never)]
+pub(crate) fn undo_abandoned(thread: &mut Thread) -> u32 {
+    undo(thread);
+    0
+}
+
 /// Counts a free, a mapping or an unmapping that succeeded.
 #[inline(never)]
 pub(crate) fn leave(thread: &mut Thread, call: Call) {
     match call {
         Call::Map => map(thread),
         Call::Unmap => unmap(thread),
-        Call::ReleasePhysical if thread.pending_valid != 0 && thread.pending.link != 0 => {
-            // Still mapped: the memory stays until the last mapping goes.
-            thread.pending.released = 1;
-            undo(thread);
-        }
+        Call::RetainPhysical => retain(thread),
+        Call::ReleasePhysical => release(thread),
         _ if thread.pending_valid != 0 => {
             thread.pending_valid = 0;
             let pending = thread.pending;
@@ -123,11 +134,10 @@ fn map(thread: &Thread) {
         cgroup_id,
         context_id,
         link: handle,
+        references: 0,
+        stamp: thread.in_flight.entered_ns,
         device,
         kind: MemoryKind::IMPORTED,
-        released: 0,
-        pad: 0,
-        reserved: 0,
     };
     if ALLOCATIONS.insert(key(thread, AddressSpace::Mapping, address), &mapping, BPF_ANY).is_err() {
         count(Stat::AllocationsFull);
@@ -166,10 +176,42 @@ fn unlink(thread: &Thread, handle: u64) {
     let Some(physical) = ALLOCATIONS.get_ptr_mut(key) else { return };
     // SAFETY: the pointer is to a live map value; the field's address is inside it.
     add(unsafe { &raw mut (*physical).link }, u64::MAX);
-    // SAFETY: as above; the value is copied at once.
+    end_if_unused(thread, key, physical);
+}
+
+#[inline(always)]
+fn retain(thread: &Thread) {
+    let Some(handle) = read::<u64>(thread.in_flight.arguments[0], 0) else { return };
+    let key = key(thread, AddressSpace::PhysicalHandle, handle);
+    let Some(physical) = ALLOCATIONS.get_ptr_mut(key) else { return };
+    // SAFETY: the pointer is to a live map value; the field's address is inside it.
+    add(unsafe { &raw mut (*physical).references }, 1);
+}
+
+#[inline(always)]
+fn release(thread: &Thread) {
+    if thread.pending.stamp == 0 {
+        return count(Stat::UnknownFree);
+    }
+    let key = key(thread, AddressSpace::PhysicalHandle, thread.in_flight.arguments[0]);
+    let Some(physical) = ALLOCATIONS.get_ptr_mut(key) else { return };
+    // SAFETY: the pointer is to a live map value.
+    if unsafe { (*physical).stamp } != thread.pending.stamp {
+        // The handle was given out again before this return was seen, and the old memory was counted then.
+        return;
+    }
+    // SAFETY: as above; the field's address is inside the value.
+    add(unsafe { &raw mut (*physical).references }, u64::MAX);
+    end_if_unused(thread, key, physical);
+}
+
+/// Counts physical memory as freed if its handle was released and no mapping is left. Two threads may both see the last
+/// use go, because each has taken its own away before it looks; only one of them removes the entry.
+#[inline(always)]
+fn end_if_unused(thread: &Thread, key: AllocationKey, physical: *mut Allocation) {
+    // SAFETY: callers pass a pointer to a live map value, which is copied at once.
     let now = unsafe { *physical };
-    // Two threads may both see the last mapping go; only one of them removes the entry.
-    if now.link == 0 && now.released != 0 && ALLOCATIONS.remove(key).is_ok() {
+    if now.link == 0 && now.references == 0 && ALLOCATIONS.remove(key).is_ok() {
         count_freed(thread, &now);
     }
 }

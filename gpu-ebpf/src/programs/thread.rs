@@ -44,11 +44,10 @@ const NO_ALLOCATION: Allocation = Allocation {
     cgroup_id: 0,
     context_id: 0,
     link: 0,
+    references: 0,
+    stamp: 0,
     device: DEVICE_UNKNOWN,
     kind: 0,
-    released: 0,
-    pad: 0,
-    reserved: 0,
 };
 static NO_COUNTERS: Counters = Counters::ZERO;
 
@@ -75,37 +74,44 @@ pub(crate) fn current_tid() -> u32 {
 /// The state of the calling thread, if it has made a call before.
 #[inline(always)]
 pub(crate) fn known() -> Option<*mut Thread> {
-    of(current_tid())
+    of(bpf_get_current_pid_tgid())
 }
 
-/// The state of a thread that has made a call.
+/// The state of a thread that has made a call. What is left of a thread of another process that had the same id, and
+/// whose end nobody saw, is not this thread's.
 #[inline(always)]
-fn of(tid: u32) -> Option<*mut Thread> {
+fn of(pid_tgid: u64) -> Option<*mut Thread> {
+    let (tgid, tid) = ((pid_tgid >> 32) as u32, pid_tgid as u32);
     if let Some(slot) = SLOTS.get_ptr_mut(slot_of(tid)) {
         // SAFETY: the pointer is to a live element of an array, which is never removed.
-        if unsafe { (*slot).tid } == tid {
+        let (slot_tid, slot_tgid) = unsafe { ((*slot).tid, (*slot).tgid) };
+        if slot_tid == tid && slot_tgid == tgid {
             return Some(slot);
         }
     }
-    THREADS.get_ptr_mut(tid)
+    let thread = THREADS.get_ptr_mut(tid)?;
+    // SAFETY: the pointer is to a live map value, which is removed only with the thread.
+    (unsafe { (*thread).tgid } == tgid).then_some(thread)
 }
 
 /// The state of the calling thread, made if this is its first call.
 #[inline(always)]
 pub(crate) fn current(ctx: &ProbeContext, call: Call) -> Option<*mut Thread> {
-    let tid = current_tid();
-    if let Some(thread) = of(tid) {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    if let Some(thread) = of(pid_tgid) {
         return Some(thread);
     }
     first_call(call as u32);
-    debug!(ctx, "first call of thread {}: {}", tid, call as u32);
-    of(tid)
+    debug!(ctx, "first call of thread {}: {}", pid_tgid as u32, call as u32);
+    of(pid_tgid)
 }
 
 #[inline(never)]
 fn first_call(call: u32) -> u32 {
     let pid_tgid = bpf_get_current_pid_tgid();
     let (tgid, tid) = ((pid_tgid >> 32) as u32, pid_tgid as u32);
+    // A thread of another process may have had the id, and ended unseen.
+    forget(tid);
     let Some(epoch_ns) = process_epoch(tgid, tid, call) else {
         count(Stat::ProcessesFull);
         return 0;
@@ -161,7 +167,12 @@ fn process_epoch(tgid: u32, tid: u32, call: u32) -> Option<u64> {
     // SAFETY: the entry is only removed when the process ends or replaces its image, which cannot happen
     // while one of its threads is here.
     if let Some(process) = unsafe { PROCESSES.get(tgid) } {
-        return Some(process.epoch_ns);
+        let started = process.start_boottime_ns;
+        if started == leader_start_boottime_ns() {
+            return Some(process.epoch_ns);
+        }
+        // Another process had the id, and ended unseen: the agent finds its rows without a process.
+        PROCESSES.remove(tgid).ok();
     }
     let flags = if call == Call::Initialize as u32 { PROCESS_SEEN_FROM_START } else { 0 };
     let process = Process {

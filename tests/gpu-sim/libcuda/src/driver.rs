@@ -1,8 +1,12 @@
 //! The state of the driver in this process.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
 };
 
 use gpu_sim::{
@@ -71,6 +75,10 @@ pub(crate) fn driver() -> Result<&'static Driver> {
     DRIVER.get().ok_or(CudaError::NotInitialized)
 }
 
+/// A real driver opens its devices in no less, and mostly takes ten times as long: no process that uses CUDA lives
+/// shorter than this.
+const INITIALISATION_TIME: Duration = Duration::from_millis(20);
+
 /// cuInit.
 pub(crate) fn initialise(flags: u32) -> Result {
     if flags != 0 {
@@ -83,6 +91,7 @@ pub(crate) fn initialise(flags: u32) -> Result {
     if DRIVER.get().is_some() {
         return Ok(());
     }
+    thread::sleep(INITIALISATION_TIME);
     let machine = Machine::open(&Machine::directory_from_environment()).map_err(|_| CudaError::NoDevice)?;
     if !machine.is_served() {
         return Err(CudaError::SystemNotReady);

@@ -1,6 +1,12 @@
 //! Virtual memory management: physical allocations, reserved addresses, and what is mapped where.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use gpu_sim::machine::{counters::MemoryKind, memory::BLOCK_BYTES};
 
@@ -24,6 +30,23 @@ pub(crate) struct Physical {
     pub(crate) bytes: u64,
     /// Whether this process claimed it; imported memory belongs to another.
     owned: bool,
+    /// Times that its handle has yet to be released.
+    references: AtomicU64,
+}
+
+impl Physical {
+    fn new(gpu: usize, bytes: u64, owned: bool) -> Self {
+        Self { gpu, bytes, owned, references: AtomicU64::new(1) }
+    }
+}
+
+/// Memory that is mapped at an address.
+#[derive(Debug)]
+struct Mapping {
+    bytes: u64,
+    handle: u64,
+    /// Held, because memory lives as long as it is mapped.
+    _physical: Arc<Physical>,
 }
 
 /// Addresses outside the plain device memory.
@@ -31,7 +54,7 @@ pub(crate) struct Physical {
 pub(crate) struct AddressSpace {
     handed_out_bytes: u64,
     reserved: BTreeMap<u64, u64>,
-    mapped: BTreeMap<u64, (u64, Arc<Physical>)>,
+    mapped: BTreeMap<u64, Mapping>,
     /// Memory of other processes, opened through IPC handles: address to size.
     opened: BTreeMap<u64, u64>,
     /// Registered host memory: address to size and GPU.
@@ -51,17 +74,34 @@ pub(crate) fn create(bytes: usize, properties: &MemAllocationProp) -> Result<u64
     }
     driver.slot.claim_memory(gpu, bytes)?;
     driver.slot.gpu(gpu).counters.allocated(MemoryKind::Virtual, bytes);
-    Ok(driver.physical.insert(Physical { gpu, bytes, owned: true }))
+    Ok(driver.physical.insert(Physical::new(gpu, bytes, true)))
 }
 
 /// cuMemRelease: the memory itself goes when it is mapped nowhere.
 pub(crate) fn release(handle: u64) -> Result {
     let driver = driver()?;
+    // Calls about mappings exclude each other, so that no handle is retained while its last release is under way.
+    let _space = driver.address_space();
+    if find(handle)?.references.fetch_sub(1, Relaxed) > 1 {
+        return Ok(());
+    }
     let physical = driver.physical.remove(handle).map_err(|_| CudaError::InvalidValue)?;
     if physical.owned {
         driver.slot.gpu(physical.gpu).counters.freed(MemoryKind::Virtual, physical.bytes);
     }
     Ok(())
+}
+
+/// cuMemRetainAllocationHandle: the handle that an address was mapped with, to be released once more. The double knows
+/// handles that were not all released only.
+pub(crate) fn retain(address: u64) -> Result<u64> {
+    let space = driver()?.address_space();
+    let (start, mapping) = space.mapped.range(..=address).next_back().ok_or(CudaError::InvalidValue)?;
+    if address >= start + mapping.bytes {
+        return Err(CudaError::InvalidValue);
+    }
+    find(mapping.handle)?.references.fetch_add(1, Relaxed);
+    Ok(mapping.handle)
 }
 
 /// The physical memory behind a handle.
@@ -75,7 +115,7 @@ pub(crate) fn import(gpu: usize, bytes: u64) -> Result<u64> {
     if !driver.devices.iter().any(|device| device.gpu == gpu) {
         return Err(CudaError::InvalidDevice);
     }
-    Ok(driver.physical.insert(Physical { gpu, bytes, owned: false }))
+    Ok(driver.physical.insert(Physical::new(gpu, bytes, false)))
 }
 
 /// cuMemAddressReserve.
@@ -111,7 +151,7 @@ pub(crate) fn map(address: u64, bytes: usize, offset: usize, handle: u64) -> Res
     if !reserved || offset != 0 || bytes != physical.bytes || space.overlaps(address, bytes) {
         return Err(CudaError::InvalidValue);
     }
-    space.mapped.insert(address, (bytes, physical));
+    space.mapped.insert(address, Mapping { bytes, handle, _physical: physical });
     Ok(())
 }
 
@@ -119,7 +159,7 @@ pub(crate) fn map(address: u64, bytes: usize, offset: usize, handle: u64) -> Res
 pub(crate) fn unmap(address: u64, bytes: usize) -> Result {
     let mut space = driver()?.address_space();
     match space.mapped.get(&address) {
-        Some((length, _)) if *length == bytes as u64 => {
+        Some(mapping) if mapping.bytes == bytes as u64 => {
             space.mapped.remove(&address);
             Ok(())
         }
@@ -155,7 +195,7 @@ impl AddressSpace {
     /// Whether a range is backed by mapped or opened memory as a whole.
     pub(crate) fn is_mapped(&self, address: u64, bytes: u64) -> bool {
         let Some(end) = address.checked_add(bytes) else { return false };
-        let mapped = self.mapped.range(..=address).next_back().map(|(start, (length, _))| start + length);
+        let mapped = self.mapped.range(..=address).next_back().map(|(start, mapping)| start + mapping.bytes);
         let opened = self.opened.range(..=address).next_back().map(|(start, length)| start + length);
         mapped.into_iter().chain(opened).any(|limit| end <= limit)
     }
@@ -194,7 +234,7 @@ impl AddressSpace {
 
     fn overlaps(&self, address: u64, bytes: u64) -> bool {
         let before = self.mapped.range(..address + bytes).next_back();
-        before.is_some_and(|(start, (length, _))| start + length > address)
+        before.is_some_and(|(start, mapping)| start + mapping.bytes > address)
     }
 }
 

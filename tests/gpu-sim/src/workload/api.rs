@@ -83,6 +83,7 @@ api! {
     mem_address_reserve = "cuMemAddressReserve" "" "" 10020 (*mut u64, usize, usize, u64, u64);
     mem_address_free = "cuMemAddressFree" "" "" 10020 (u64, usize);
     mem_map = "cuMemMap" "" "" 10020 (u64, usize, usize, u64, u64);
+    mem_retain_handle = "cuMemRetainAllocationHandle" "" "" 11000 (*mut u64, u64);
     mem_unmap = "cuMemUnmap" "" "" 10020 (u64, usize);
     mem_host_alloc = "cuMemHostAlloc" "" "" 2020 (*mut u64, usize, u32);
     mem_alloc_host = "cuMemAllocHost" "_v2" "" 3020 (*mut u64, usize);

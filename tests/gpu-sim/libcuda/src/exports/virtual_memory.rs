@@ -29,6 +29,10 @@ exports! {
         address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle, _flags: u64,
     ) = virtual_memory::map(address, bytes, offset, handle);
 
+    fn cuMemRetainAllocationHandle(
+        out: *mut CUmemGenericAllocationHandle, address: *const std::ffi::c_void,
+    ) = Out::new(out).and_then(|out| virtual_memory::retain(address as u64).map(|handle| out.set(handle)));
+
     fn cuMemUnmap(address: CUdeviceptr, bytes: usize) = virtual_memory::unmap(address, bytes);
 
     fn cuMemSetAccess(address: CUdeviceptr, bytes: usize, access: *const MemAccessDesc, count: usize) =

@@ -120,17 +120,24 @@ impl Session<'_> {
         })
     }
 
-    /// Reserves addresses, maps physical memory there, unmaps it and gives the addresses back.
+    /// Reserves addresses, maps physical memory there, retains and releases its handle, which frees nothing, unmaps it
+    /// and gives the addresses back.
     pub(in crate::workload) fn map_and_unmap(&self, handle: u64, bytes: u64) -> Result {
         let api = &self.process.api;
         let bytes = bytes as usize;
-        let mut address = 0;
+        let (mut address, mut retained) = (0, 0);
         // SAFETY: the call stores to the variable.
         let code = unsafe { (api.mem_address_reserve)(&raw mut address, bytes, 0, 0, 0) };
         self.check(Query, "cuMemAddressReserve", code)?;
         // SAFETY: the call takes no pointers that it follows.
         let code = unsafe { (api.mem_map)(address, bytes, 0, handle, 0) };
         self.check(Query, "cuMemMap", code)?;
+        // SAFETY: the call stores to the variable and does not follow the address.
+        let code = unsafe { (api.mem_retain_handle)(&raw mut retained, address) };
+        self.check(Query, "cuMemRetainAllocationHandle", code)?;
+        // SAFETY: the call takes no pointers.
+        let code = unsafe { (api.mem_release)(retained) };
+        self.check(Free, "cuMemRelease", code)?;
         // SAFETY: the call takes no pointers that it follows.
         let code = unsafe { (api.mem_unmap)(address, bytes) };
         self.check(Query, "cuMemUnmap", code)?;
